@@ -1,0 +1,28 @@
+# Two commands matter: `make demo` and `make test`. Each sets up all it needs.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test lint bench chaos clean
+
+demo: $(VENV)/.installed
+	$(BIN)/tenure demo
+
+test: $(VENV)/.tested
+	$(BIN)/python -m ruff check .
+	$(BIN)/python -m ruff format --check .
+	$(BIN)/python -m mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -n 2
+
+$(VENV)/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	touch $@
+
+$(VENV)/.tested: $(VENV)/.installed requirements-test.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -r requirements-test.txt
+	touch $@
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist

@@ -1,0 +1,1 @@
+"""The command line. It formats what `Queue` returns and decides nothing."""

@@ -1,0 +1,94 @@
+"""Inputs and outputs: JSON, kept exactly. Nothing is ever pickled or unpickled."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import math
+from typing import Any
+
+import msgspec
+import pydantic
+
+from tenure.errors import InvalidInput
+
+NULL = msgspec.Raw(b"null")
+
+_encode = msgspec.json.Encoder().encode
+_encode_sorted = msgspec.json.Encoder(order="sorted").encode
+_decode = msgspec.json.Decoder().decode
+
+
+def to_json(value: Any, field: str = "input") -> msgspec.Raw:
+    """The JSON of a value, or a refusal that names the part which is not JSON.
+
+    >>> bytes(to_json({"user": 1, "tags": []}))
+    b'{"user":1,"tags":[]}'
+    """
+    if type(value) is not dict:
+        if isinstance(value, pydantic.BaseModel):
+            return _model_json(value, field)
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            value = dataclasses.asdict(value)
+    try:
+        _check(value, field)
+        return msgspec.Raw(_encode(value))
+    except RecursionError:
+        msg = f"{field} is nested too deeply (or contains itself) to be JSON."
+    except UnicodeEncodeError as error:
+        msg = f"{field} holds text that is not valid Unicode ({error.reason}). Send such bytes as base64."
+    raise InvalidInput(msg)
+
+
+def from_json(raw: msgspec.Raw) -> Any:
+    """The value behind `to_json`."""
+    return _decode(raw)
+
+
+def size(raw: msgspec.Raw) -> int:
+    """How many bytes of JSON a value takes."""
+    return memoryview(raw).nbytes
+
+
+def input_hash(raw: msgspec.Raw) -> str:
+    """The hash of an input in canonical JSON, so that the order of keys does not matter."""
+    return "sha256:" + hashlib.sha256(_encode_sorted(_decode(raw))).hexdigest()
+
+
+def _model_json(value: pydantic.BaseModel, field: str) -> msgspec.Raw:
+    """Pydantic would write NaN as null without a word, so the dumped form is checked like any other."""
+    try:
+        dumped = value.model_dump(mode="json")
+    except (ValueError, TypeError) as error:
+        msg = f"{field} of {type(value).__name__} is not JSON: {error}"
+        raise InvalidInput(msg) from None
+    return to_json(dumped, field)
+
+
+_PLAIN = frozenset({str, int, bool, type(None)})
+"""Leaves that need no further look, by exact type: the quick way through a usual payload."""
+
+
+def _check(value: Any, path: str) -> None:
+    """Walk the value; every leaf must be a type that comes back from JSON as it went in."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if not isinstance(key, str):
+                msg = f"{path} has the key {key!r}, which is no string. JSON objects have string keys only."
+                raise InvalidInput(msg)
+            if type(item) not in _PLAIN:
+                _check(item, f"{path}.{key}")
+    elif isinstance(value, (list, tuple)):
+        for index, item in enumerate(value):
+            if type(item) not in _PLAIN:
+                _check(item, f"{path}[{index}]")
+    elif isinstance(value, float):
+        if not math.isfinite(value):
+            msg = f"{path} is {value!r}, which JSON cannot express. Send null or a string instead."
+            raise InvalidInput(msg)
+    elif value is not None and not isinstance(value, (str, int)):
+        msg = (
+            f"{path} is {value!r} ({type(value).__name__}), which is not JSON. "
+            "Use strings, numbers, booleans, null, lists and objects, or a pydantic model."
+        )
+        raise InvalidInput(msg)

@@ -1,0 +1,412 @@
+"""The client: what producers and operators call."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
+from datetime import datetime, timedelta
+from types import TracebackType
+from typing import Any, NamedTuple, Unpack
+
+import msgspec
+
+from tenure import lifecycle, times
+from tenure.batching import Batcher
+from tenure.errors import (
+    ConcurrentChange,
+    IdempotencyConflict,
+    InvalidInput,
+    ResultTimeout,
+    TaskNotFound,
+    TaskUnsuccessful,
+    TenureError,
+)
+from tenure.explain import why_not_running
+from tenure.stores import open_store
+from tenure.stores.base import PAUSE, WORKER, Change, Note, Page, Query, Store, paused_queues
+from tenure.submission import Form, Submission, SubmitOptions
+from tenure.task import Event, Task, TaskStatus
+from tenure.words import narrowed
+
+DEFAULT_URL = "sqlite:///tenure.db"
+WORKER_SILENCE = timedelta(seconds=60)
+"""A worker that has given no sign of life for this long counts as gone."""
+
+_TRIES = 100
+
+
+class CancelResult(NamedTuple):
+    """What became of a cancel of many."""
+
+    cancelled: list[Task]
+    refused: dict[str, TenureError]
+
+
+class WorkerInfo(msgspec.Struct, frozen=True):
+    """A worker's last sign of life."""
+
+    id: str
+    host: str
+    pid: int
+    queues: list[str]
+    types: list[str]
+    concurrency: int
+    running: int
+    started_at: datetime
+    seen_at: datetime
+    alive: bool
+
+
+class QueueStats(msgspec.Struct, frozen=True):
+    """Depths and ages of one moment."""
+
+    now: datetime
+    counts: dict[str, int]
+    queues: dict[str, dict[str, int]]
+    types: dict[str, dict[str, int]]
+    oldest_pending_seconds: float | None
+    oldest_running_seconds: float | None
+    workers: int
+    paused: dict[str, str]
+    unhandled_types: list[str]
+    damaged: int
+
+
+class Queue:
+    """A connection to a store, with everything a producer or an operator does.
+
+    Made by `connect`. One object serves any number of tasks of one event loop at once:
+    submits that happen together share one commit.
+    """
+
+    def __init__(self, store: Store, url: str = "") -> None:
+        self.store = store
+        self.url = url
+        self._submits: Batcher[Submission, Task | IdempotencyConflict] = Batcher(store.insert)
+
+    # -- producers
+
+    async def submit(self, type: str, input: Any = None, **options: Unpack[SubmitOptions]) -> Task:  # noqa: A002 - the contract's names
+        """Submit one task; when this returns, it is durable.
+
+        A repeat (same key, slot or id) returns the task that is there, with `created=False`.
+        """
+        submission = Form.read(options, await self.store.now()).fill(type, input, self.store.size_limit)
+        answer = await self._submits(submission)
+        if isinstance(answer, IdempotencyConflict):
+            raise answer
+        return answer
+
+    enqueue = submit
+
+    async def submit_many(
+        self, tasks: Iterable[tuple[str, Any] | tuple[str, Any, SubmitOptions]], **options: Unpack[SubmitOptions]
+    ) -> list[Task]:
+        """Submit a batch: all or nothing where the store has transactions.
+
+        Each task is `(type, input)` or `(type, input, {its own options})`; options given as
+        keywords hold for all of them.
+        """
+        now = await self.store.now()
+        common = Form.read(options, now)
+        submissions = []
+        for task in tasks:
+            if not isinstance(task, tuple | list) or len(task) not in (2, 3):
+                msg = f"submit_many takes (type, input) or (type, input, options) for each task, not {task!r}."
+                raise InvalidInput(msg)
+            form = common if len(task) == 2 else Form.read({**options, **task[2]}, now)
+            submissions.append(form.fill(task[0], task[1], self.store.size_limit))
+        if not submissions:
+            return []
+        answers = await self.store.insert(submissions, all_or_nothing=True)
+        return [answer for answer in answers if isinstance(answer, Task)]
+
+    # -- reading
+
+    async def now(self) -> datetime:
+        """The store's time, in UTC."""
+        return await self.store.now()
+
+    async def get(self, task_id: str) -> Task | None:
+        """The task with this id, or None."""
+        (task,) = await self.store.get([task_id])
+        return task
+
+    async def list(
+        self,
+        status: TaskStatus | str | None = None,
+        *,
+        type: str | None = None,  # noqa: A002 - the contract's names
+        queue: str | None = None,
+        tag: str | None = None,
+        older_than: float | timedelta | None = None,
+        error_contains: str | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> Page:
+        """One page of tasks, latest first; filters apply before the limit.
+
+        `status` takes every word of the contract: also `scheduled`, `retrying`, `ready`, `dlq`, `in_progress`…
+        """
+        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:
+            msg = f"limit={limit!r} must be a whole number, zero or more."
+            raise InvalidInput(msg)
+        now = await self.store.now()
+        created_before = None if older_than is None else now - times.seconds(older_than, "older_than")
+        query = Query(type=type, queue=queue, tag=tag, created_before=created_before, limit=limit, cursor=cursor)
+        if status is not None:
+            query = narrowed(query, status, now)
+        if limit == 0:
+            return Page([])
+        if error_contains is None:
+            return await self.store.find(query)
+        return await self._find_error(query, error_contains)
+
+    async def _find_error(self, query: Query, text: str) -> Page:
+        """Errors are not indexed: read page by page until enough have been found."""
+        found: list[Task] = []
+        one_by_one = msgspec.structs.replace(query, limit=1)
+        while True:
+            page = await self.store.find(one_by_one if len(found) + 1 == query.limit else query)
+            found += [task for task in page.tasks if text in (task.last_error or "")][: query.limit - len(found)]
+            if page.cursor is None or len(found) >= query.limit:
+                return Page(found, page.cursor)
+            query = msgspec.structs.replace(query, cursor=page.cursor)
+            one_by_one = msgspec.structs.replace(query, limit=1)
+
+    async def history(self, task_id: str) -> tuple[Event, ...]:
+        """Every transition of a task, oldest first."""
+        return (await self._existing(task_id)).history
+
+    async def explain(self, task_id: str) -> str:
+        """Why the task is not running, in a sentence."""
+        task = await self._existing(task_id)
+        now = await self.store.now()
+        return why_not_running(
+            task,
+            now,
+            handled=any(task.queue in worker.queues and task.type in worker.types for worker in await self.workers()),
+            paused=(await self._paused(now)).get(task.queue),
+            waits_for=await self._waits_for(task),
+        )
+
+    async def _waits_for(self, task: Task) -> str | None:
+        """The id of the open task of the same key that was submitted last before this one."""
+        if task.ordering_key is None or task.status is not TaskStatus.Pending:
+            return None
+        for status in (TaskStatus.Running, TaskStatus.Pending):
+            query = Query(status=status, ordering_key=task.ordering_key, limit=100)
+            passed = status is TaskStatus.Running
+            while True:
+                page = await self.store.find(query)
+                for other in page.tasks:
+                    if passed and other.id != task.id:
+                        return other.id
+                    passed = passed or other.id == task.id
+                if page.cursor is None:
+                    break
+                query = msgspec.structs.replace(query, cursor=page.cursor)
+        return None
+
+    async def result(self, task_id: str, timeout: float | None = None) -> Any:  # noqa: ASYNC109 - the contract's name
+        """Wait for the end of a task and return its output."""
+        loop = asyncio.get_running_loop()
+        deadline = None if timeout is None else loop.time() + timeout
+        while True:
+            mark = self.store.mark()
+            task = await self._existing(task_id)
+            if task.completed_at is not None and task.status.ended:
+                return task.output
+            if task.status.ended:
+                why = task.last_error if task.status is TaskStatus.Failed else task.cancel_reason
+                raise TaskUnsuccessful(task_id, task.status, why)
+            left = 1.0 if deadline is None else min(1.0, deadline - loop.time())
+            if left <= 0:
+                raise ResultTimeout(task_id, task.status, timeout or 0)
+            await self.store.wait(mark, left)
+
+    # -- operators
+
+    async def cancel(self, task_id: str, reason: str | None = None, by: str | None = None) -> Task:
+        """Cancel a pending task at once, or ask a running one to stop. Cancelling twice is fine."""
+        return await self._change(task_id, lambda task, now: lifecycle.cancel(task, now, reason, by))
+
+    async def cancel_many(self, ids: Iterable[str], reason: str | None = None, by: str | None = None) -> CancelResult:
+        """Cancel each of these; what could not be cancelled is in `refused`, with the reason."""
+        cancelled: list[Task] = []
+        refused: dict[str, TenureError] = {}
+        for task_id in ids:
+            try:
+                cancelled.append(await self.cancel(task_id, reason, by))
+            except TenureError as error:
+                refused[task_id] = error
+        return CancelResult(cancelled, refused)
+
+    async def cancel_by_type(self, type: str, reason: str | None = None, by: str | None = None) -> CancelResult:  # noqa: A002
+        """Cancel every pending and running task of a type."""
+        ids: dict[str, None] = {}
+        for status in (TaskStatus.Pending, TaskStatus.Running):
+            cursor = None
+            while True:
+                page = await self.list(status, type=type, limit=1000, cursor=cursor)
+                ids |= dict.fromkeys(task.id for task in page.tasks)
+                if (cursor := page.cursor) is None:
+                    break
+        return await self.cancel_many(ids, reason, by)
+
+    async def retry(self, task_id: str, *, keep_attempts: bool = False, by: str | None = None) -> Task:
+        """Give a failed or cancelled task another life."""
+        return await self._change(
+            task_id, lambda task, now: lifecycle.retry(task, now, keep_attempts=keep_attempts, by=by)
+        )
+
+    replay = retry
+    requeue = retry
+
+    async def mark_expired(self, task_id: str) -> Task:
+        """Expire a pending task now."""
+        return await self._change(task_id, lifecycle.expire)
+
+    async def archive(self, task_id: str) -> Task:
+        """Put an ended task away; it stays readable."""
+        return await self._change(task_id, lifecycle.archive)
+
+    async def pause(
+        self, queue: str = "default", reason: str = "", *, by: str = "", resume_after: float | timedelta | None = None
+    ) -> None:
+        """No worker claims from this queue until it is resumed; what runs, runs on."""
+        until = None
+        if resume_after is not None:
+            until = (await self.store.now() + times.seconds(resume_after, "resume_after")).isoformat()
+        await self.store.put_note(Note(PAUSE, queue, {"reason": reason, "by": by, "until": until}))
+
+    async def resume(self, queue: str = "default") -> None:
+        """Let workers claim from this queue again."""
+        await self.store.put_note(Note(PAUSE, queue))
+
+    async def paused(self) -> dict[str, str]:
+        """The paused queues and why."""
+        return await self._paused(await self.store.now())
+
+    async def _paused(self, now: datetime) -> dict[str, str]:
+        notes = await self.store.notes(PAUSE)
+        names = paused_queues(notes, now)
+        return {note.key: note.value.get("reason", "") for note in notes if note.key in names}
+
+    # -- figures
+
+    async def counts(self, queue: str | None = None) -> dict[TaskStatus, int]:
+        """How many tasks there are of each status."""
+        counts = dict.fromkeys(TaskStatus, 0)
+        for lane in await self.store.count():
+            if queue is None or lane.queue == queue:
+                counts[lane.status] += lane.count
+        return counts
+
+    async def stats(self) -> QueueStats:
+        """Depths, ages, workers and pauses at this moment."""
+        now = await self.store.now()
+        lanes = await self.store.count()
+        queues: dict[str, dict[str, int]] = {}
+        types: dict[str, dict[str, int]] = {}
+        for lane in lanes:
+            for table, name in ((queues, lane.queue), (types, lane.type)):
+                row = table.setdefault(name, {})
+                row[lane.status.value] = row.get(lane.status.value, 0) + lane.count
+        workers = await self.workers()
+        handled = {(queue, type_) for worker in workers for queue in worker.queues for type_ in worker.types}
+        waiting = {(lane.queue, lane.type) for lane in lanes if lane.status is TaskStatus.Pending}
+        return QueueStats(
+            now=now,
+            counts={status.value: sum(lane.count for lane in lanes if lane.status is status) for status in TaskStatus},
+            queues=queues,
+            types=types,
+            oldest_pending_seconds=await self._oldest(now, TaskStatus.Pending),
+            oldest_running_seconds=await self._oldest(now, TaskStatus.Running),
+            workers=len(workers),
+            paused=await self._paused(now),
+            unhandled_types=sorted({type_ for _, type_ in waiting - handled}),
+            damaged=len(await self.store.notes("damaged")),
+        )
+
+    async def _oldest(self, now: datetime, status: TaskStatus) -> float | None:
+        (oldest,) = (await self.store.find(Query(status=status, limit=1, oldest=True))).tasks or (None,)
+        if oldest is None:
+            return None
+        return (
+            now - (oldest.started_at if status is TaskStatus.Running and oldest.started_at else oldest.created_at)
+        ).total_seconds()
+
+    async def workers(self, *, gone: bool = False) -> Sequence[WorkerInfo]:
+        """The workers that are alive; with `gone`, also those that fell silent."""
+        now = await self.store.now()
+        found = []
+        for note in await self.store.notes(WORKER):
+            seen_at = note.updated_at or now
+            alive = now - seen_at < WORKER_SILENCE
+            if alive or gone:
+                found.append(msgspec.convert({**note.value, "seen_at": seen_at, "alive": alive}, WorkerInfo))
+        return found
+
+    # -- life of the connection
+
+    async def close(self) -> None:
+        """Wait for submits under way, then let go of the store."""
+        await self._submits.drain()
+        await self.store.close()
+
+    async def __aenter__(self) -> Queue:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def _existing(self, task_id: str) -> Task:
+        task = await self.get(task_id)
+        if task is None:
+            raise TaskNotFound(task_id)
+        return task
+
+    async def _change(self, task_id: str, rule: Callable[[Task, datetime], Task]) -> Task:
+        """Read, decide by the rule, swap; if another change was faster, read and decide again."""
+        for _ in range(_TRIES):
+            task = await self._existing(task_id)
+            changed = rule(task, await self.store.now())
+            if changed is task:
+                return task
+            (done,) = await self.store.swap([Change(task, changed)])
+            if done:
+                return changed
+        raise ConcurrentChange(task_id)
+
+
+class connect(Awaitable[Queue]):  # noqa: N801 - reads as a function: `await connect(url)` or `async with connect(url)`
+    """Connect to a store: `queue = await connect(url)` or `async with connect(url) as queue`.
+
+    Without an address, `$TENURE_URL` or else the file `tenure.db` of this folder.
+    """
+
+    def __init__(self, url: str | None = None, *, clock: Callable[[], datetime] | None = None) -> None:
+        self._url = url or os.environ.get("TENURE_URL") or DEFAULT_URL
+        self._clock = clock
+        self._queue: Queue | None = None
+
+    async def _open(self) -> Queue:
+        store = await asyncio.to_thread(open_store, self._url, self._clock)
+        self._queue = Queue(store, self._url)
+        return self._queue
+
+    def __await__(self) -> Generator[Any, None, Queue]:
+        return self._open().__await__()
+
+    async def __aenter__(self) -> Queue:
+        return await self._open()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._queue is not None:
+            await self._queue.close()

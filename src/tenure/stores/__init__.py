@@ -1,0 +1,71 @@
+"""Stores, and the addresses that lead to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from tenure.errors import InvalidURL, MissingExtra, one_of
+from tenure.stores.base import Store
+
+EXAMPLES = {
+    "memory": "memory://",
+    "sqlite": "sqlite:///jobs.db",
+    "postgresql": "postgresql://user@host/database",
+    "s3": "s3://bucket/prefix",
+    "dynamodb": "dynamodb://table?region=eu-central-1",
+    "etcd": "etcd://host:2379/prefix",
+}
+
+
+def open_store(url: str, clock: Callable[[], datetime] | None = None) -> Store:
+    """The store behind an address. A file or schema that is not there yet is set up."""
+    scheme = url.partition("://")[0].lower() if isinstance(url, str) and "://" in url else ""
+    if scheme == "postgres":
+        scheme = "postgresql"
+    if scheme not in EXAMPLES:
+        msg = f"Cannot connect to {url!r}. {one_of('kind of store', scheme or url, list(EXAMPLES))} Example: sqlite:///jobs.db"
+        raise InvalidURL(msg)
+    timed: dict[str, Any] = {} if clock is None else {"clock": clock}
+    if scheme == "memory":
+        from tenure.stores.memory import MemoryStore
+
+        read_options(url, known=())
+        return MemoryStore(**timed)
+    if scheme == "sqlite":
+        from tenure.stores.sqlite import SqliteStore
+
+        return SqliteStore(sqlite_path(url), **timed)
+    raise MissingExtra(f"A {scheme} store", "postgres" if scheme == "postgresql" else scheme)
+
+
+def sqlite_path(url: str) -> Path:
+    """The file of an SQLite address: three slashes for a relative path, four for an absolute one.
+
+    >>> sqlite_path("sqlite:///jobs.db"), sqlite_path("sqlite:////var/lib/jobs.db")
+    (PosixPath('jobs.db'), PosixPath('/var/lib/jobs.db'))
+    """
+    read_options(url, known=())
+    parts = urlsplit(url)
+    if parts.netloc or len(parts.path) < 2:
+        msg = f"{url!r} names no file. Write sqlite:///jobs.db (relative) or sqlite:////var/lib/jobs.db (absolute)."
+        raise InvalidURL(msg)
+    path = Path(parts.path[1:])
+    if path.is_dir():
+        msg = f"{url!r} is a folder. Name a file in it, like sqlite:///{path}/jobs.db."
+        raise InvalidURL(msg)
+    return path
+
+
+def read_options(url: str, known: tuple[str, ...]) -> dict[str, str]:
+    """The options behind the question mark; an unknown one is an error that lists the known ones."""
+    options = dict(parse_qsl(urlsplit(url).query, keep_blank_values=True))
+    for name in options:
+        if name not in known:
+            listed = f"Known: {', '.join(known)}." if known else "This kind of store has none."
+            msg = f"Unknown option {name!r} in the address of the store. {listed}"
+            raise InvalidURL(msg)
+    return options

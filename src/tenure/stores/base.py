@@ -1,0 +1,222 @@
+"""The store contract: a dumb, fast, batch-first record keeper with compare-and-swap.
+
+A store knows no rule of the contract. It keeps records, finds them by what is indexed, and
+replaces one version by the next if nobody was faster. What the next version is, `lifecycle`
+says; what a key's record means, `idempotency` says.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from enum import Enum
+from typing import Any
+
+import msgspec
+
+from tenure.errors import IdempotencyConflict
+from tenure.payload import NULL
+from tenure.submission import Submission
+from tenure.task import Progress, Task, TaskStatus
+
+PAUSE, WORKER = "pause", "worker"
+"""Kinds of notes that the library itself keeps."""
+
+
+class Want(msgspec.Struct, frozen=True):
+    """What a worker can take now: how many, of which queues and types, for how long.
+
+    `types` maps each type to the limit of its retry policy (None: no policy, no second attempt).
+    """
+
+    worker_id: str
+    queues: tuple[str, ...]
+    types: Mapping[str, int | None]
+    count: int
+    lease: timedelta
+
+
+class Claimed(msgspec.Struct, frozen=True):
+    """The claimed tasks in order, what time did to others on the way, and when the next one is due."""
+
+    tasks: Sequence[Task] = ()
+    overdue: Sequence[Task] = ()
+    next_due: datetime | None = None
+
+
+class Change(msgspec.Struct, frozen=True):
+    """Put `after` in the place of `before`, if that is still the stored version."""
+
+    before: Task
+    after: Task
+
+
+class Renewal(msgspec.Struct, frozen=True):
+    """A longer lease for a claim, counted from now, with what its handler last reported."""
+
+    task_id: str
+    fence: int
+    lease: timedelta
+    progress: Progress | None = None
+
+
+class Hold(Enum):
+    """What a renewal found."""
+
+    Held = "held"
+    CancelRequested = "cancel requested"
+    Lost = "lost"
+
+
+class Query(msgspec.Struct, frozen=True):
+    """Which tasks to find. Every filter applies before the limit.
+
+    Ended tasks come latest end first, all others latest submit first; `oldest` turns that
+    round. `cursor` is the last page's; it stays valid while tasks come and go.
+    """
+
+    status: TaskStatus | None = None
+    type: str | None = None
+    queue: str | None = None
+    tag: str | None = None
+    worker_id: str | None = None
+    cancel_requested: bool = False
+    ordering_key: str | None = None
+    created_before: datetime | None = None
+    available_by: datetime | None = None
+    available_after: datetime | None = None
+    min_attempts: int = 0
+    oldest: bool = False
+    limit: int = 100
+    cursor: str | None = None
+
+
+class Page(msgspec.Struct, frozen=True):
+    """Found tasks, and where to go on; no cursor means that was all."""
+
+    tasks: list[Task]
+    cursor: str | None = None
+
+
+class Count(msgspec.Struct, frozen=True):
+    """How many tasks of one queue, type and status there are."""
+
+    queue: str
+    type: str
+    status: TaskStatus
+    count: int
+
+
+class Note(msgspec.Struct, frozen=True):
+    """A small named record beside the tasks: a pause, a worker's sign of life."""
+
+    kind: str
+    key: str
+    value: dict[str, Any] = {}
+    updated_at: datetime | None = None
+    version: int = 0
+
+
+class Store(ABC):
+    """One place where tasks are kept. Every call is atomic and durable when it returns.
+
+    A call that raises `StoreUnavailable` may or may not have taken effect; each can be made
+    again without harm.
+    """
+
+    size_limit: int = 1_000_000
+    """The most bytes of JSON that an input may have."""
+
+    @abstractmethod
+    async def now(self) -> datetime:
+        """The store's time, in UTC: the only clock that decides anything."""
+
+    @abstractmethod
+    async def insert(
+        self, submissions: Sequence[Submission], *, all_or_nothing: bool = False
+    ) -> list[Task | IdempotencyConflict]:
+        """Insert what is absent, in order, together with its reservation; answer with the task that stands there.
+
+        A task that was there already has `created=False`. With `all_or_nothing` the first
+        conflict is raised and nothing is inserted.
+        """
+
+    @abstractmethod
+    async def claim(self, want: Want) -> Claimed:
+        """Claim due tasks: highest priority first, then due first, then submitted first; at most one per ordering key.
+
+        Lapsed claims and passed deadlines that the search meets are settled on the way.
+        """
+
+    @abstractmethod
+    async def swap(self, changes: Sequence[Change]) -> list[bool]:
+        """Replace versions; False where another change was faster."""
+
+    @abstractmethod
+    async def renew(self, renewals: Sequence[Renewal]) -> list[Hold]:
+        """Extend leases that are still held by the given fence; a lease is never made shorter."""
+
+    @abstractmethod
+    async def get(self, ids: Sequence[str]) -> list[Task | None]:
+        """The tasks with these ids, in that order."""
+
+    @abstractmethod
+    async def find(self, query: Query) -> Page:
+        """One page of tasks."""
+
+    @abstractmethod
+    async def overdue(self, now: datetime, limit: int) -> list[Task]:
+        """Running tasks whose lease has run out and pending ones past their deadline, longest overdue first."""
+
+    @abstractmethod
+    async def count(self) -> list[Count]:
+        """How many tasks there are; it costs the same however many."""
+
+    @abstractmethod
+    async def prune(self, ended_before: Mapping[TaskStatus, datetime], now: datetime, limit: int) -> int:
+        """Forget up to `limit` ended tasks and outdated reservations; say how many.
+
+        A task with `remember_until` in the future leaves a stone behind, so that a repeated
+        submit still finds it.
+        """
+
+    @abstractmethod
+    async def put_note(self, note: Note, *, if_version: int | None = None) -> bool:
+        """Write a note, if its version is still this one (0: if absent); a note without a value is deleted."""
+
+    @abstractmethod
+    async def notes(self, kind: str) -> list[Note]:
+        """All notes of a kind, by key."""
+
+    @abstractmethod
+    def mark(self) -> object:
+        """A mark of how much has been written so far, for `wait`."""
+
+    @abstractmethod
+    async def wait(self, mark: object, timeout: float) -> None:
+        """Return when something was written since the mark, or after `timeout` seconds. It may return early."""
+
+    def twin(self) -> Store:
+        """A handle on the same store for the event loop of another thread."""
+        return self
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Let go of files and connections. Closing twice is fine."""
+
+
+def paused_queues(pauses: Sequence[Note], now: datetime) -> set[str]:
+    """The queues that nobody may claim from at this time."""
+    return {
+        note.key for note in pauses if (until := note.value.get("until")) is None or now < datetime.fromisoformat(until)
+    }
+
+
+def remembered(task: Task, now: datetime) -> Task | None:
+    """The stone of a pruned task: who it was and how it ended, without what it carried."""
+    if task.remember_until is None or now >= task.remember_until:
+        return None
+    return msgspec.structs.replace(
+        task, input_json=NULL, output_json=NULL, traceback=None, headers={}, history=task.history[-1:]
+    )

@@ -1,0 +1,292 @@
+"""Tasks in dictionaries: for tests, and the model that every other store is compared with.
+
+It does what the contract says in the plainest way there is, by looking at everything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+
+import msgspec
+
+from tenure import idempotency, lifecycle
+from tenure.errors import IdempotencyConflict
+from tenure.idempotency import Reservation, Verdict
+from tenure.stores.base import (
+    PAUSE,
+    Change,
+    Claimed,
+    Count,
+    Hold,
+    Note,
+    Page,
+    Query,
+    Renewal,
+    Store,
+    Want,
+    paused_queues,
+    remembered,
+)
+from tenure.submission import Submission
+from tenure.task import OPEN, Task, TaskStatus
+
+replace = msgspec.structs.replace
+
+
+def _machine_time() -> datetime:
+    return datetime.now(UTC)
+
+
+class MemoryStore(Store):
+    """Everything is lost with the process."""
+
+    def __init__(self, clock: Callable[[], datetime] = _machine_time) -> None:
+        self._clock = clock
+        self._lock = threading.RLock()
+        self._tasks: dict[str, Task] = {}
+        self._order: dict[str, int] = {}
+        self._reservations: dict[str, Reservation] = {}
+        self._stones: dict[str, Task] = {}
+        self._notes: dict[tuple[str, str], Note] = {}
+        self._writes = 0
+        self._submitted = 0
+        self._waiting: set[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = set()
+
+    async def now(self) -> datetime:
+        return self._clock()
+
+    async def insert(
+        self, submissions: Sequence[Submission], *, all_or_nothing: bool = False
+    ) -> list[Task | IdempotencyConflict]:
+        with self._lock:
+            before = self._tasks.copy(), self._order.copy(), self._reservations.copy(), self._submitted
+            answers: list[Task | IdempotencyConflict] = []
+            for submission in submissions:
+                try:
+                    answers.append(self._insert(submission))
+                except IdempotencyConflict as conflict:
+                    if all_or_nothing:
+                        self._tasks, self._order, self._reservations, self._submitted = before
+                        raise
+                    answers.append(conflict)
+            self._written()
+            return answers
+
+    def _insert(self, submission: Submission) -> Task:
+        task, wanted = submission.task, submission.reservation
+        if wanted is not None:
+            found = self._reservations.get(wanted.identity)
+            if found is not None:
+                known = self._known(found.task_id)
+                verdict = idempotency.judge(found, wanted, self._clock(), task_known=known is not None)
+                if verdict is Verdict.Existing and known is not None:
+                    return replace(known, created=False)
+                if verdict is Verdict.Finish:
+                    task, wanted = replace(task, id=found.task_id), replace(found, state="ready")
+            self._reservations[wanted.identity] = wanted
+        known = self._known(task.id)
+        if known is not None:
+            return replace(known, created=False)
+        self._submitted += 1
+        self._tasks[task.id], self._order[task.id] = task, self._submitted
+        return task
+
+    def _known(self, task_id: str) -> Task | None:
+        stone = self._stones.get(task_id)
+        if stone is not None and remembered(stone, self._clock()) is None:
+            stone = None
+        return self._tasks.get(task_id) or stone
+
+    async def claim(self, want: Want) -> Claimed:
+        with self._lock:
+            now = self._clock()
+            overdue = [self._put(after) for task in self._overdue(now) if (after := lifecycle.overdue(task, now))]
+            waiting = sorted(self._runnable(want, now), key=self._turn)
+            claimed = [
+                self._put(
+                    lifecycle.claim(
+                        task, worker_id=want.worker_id, now=now, lease=want.lease, policy_max=want.types[task.type]
+                    )
+                )
+                for task in [task for task in waiting if task.is_available_at(now)][: want.count]
+            ]
+            later = [task.available_at for task in waiting if not task.is_available_at(now)]
+            if claimed or overdue:
+                self._written()
+            return Claimed(claimed, overdue, min(later, default=None))
+
+    def _turn(self, task: Task) -> tuple[int, datetime, int]:
+        return -task.priority, task.available_at, self._order[task.id]
+
+    def _runnable(self, want: Want, now: datetime) -> Iterator[Task]:
+        queues = set(want.queues) - paused_queues(self._list_notes(PAUSE), now)
+        heads = self._heads()
+        for task in self._tasks.values():
+            if task.status is TaskStatus.Pending and task.queue in queues and task.type in want.types:
+                if task.ordering_key is None or heads[task.ordering_key] is task:
+                    yield task
+
+    def _heads(self) -> dict[str, Task]:
+        """Per ordering key the task whose turn it is: a running one, else the one submitted first."""
+        heads: dict[str, Task] = {}
+        for task in sorted(self._tasks.values(), key=lambda task: self._order[task.id]):
+            if task.ordering_key is not None and task.status in OPEN:
+                if task.ordering_key not in heads or task.status is TaskStatus.Running:
+                    heads[task.ordering_key] = task
+        return heads
+
+    async def swap(self, changes: Sequence[Change]) -> list[bool]:
+        with self._lock:
+            answers = []
+            for change in changes:
+                stored = self._tasks.get(change.after.id)
+                fits = stored is not None and stored.version == change.before.version
+                if fits:
+                    self._put(change.after)
+                answers.append(fits)
+            self._written()
+            return answers
+
+    async def renew(self, renewals: Sequence[Renewal]) -> list[Hold]:
+        with self._lock:
+            return [self._renew(renewal) for renewal in renewals]
+
+    def _renew(self, renewal: Renewal) -> Hold:
+        task = self._tasks.get(renewal.task_id)
+        if task is None or task.status is not TaskStatus.Running or task.fence != renewal.fence:
+            return Hold.Lost
+        self._put(
+            replace(
+                lifecycle.renew(task, renewal.fence, self._clock() + renewal.lease),
+                progress=renewal.progress or task.progress,
+            )
+        )
+        return Hold.CancelRequested if task.cancel_requested else Hold.Held
+
+    async def get(self, ids: Sequence[str]) -> list[Task | None]:
+        with self._lock:
+            return [self._tasks.get(task_id) for task_id in ids]
+
+    async def find(self, query: Query) -> Page:
+        with self._lock:
+            found = sorted((self._rank(task, query), task.id) for task in self._tasks.values() if matches(task, query))
+            if query.cursor is not None:
+                cursor = query.cursor
+                found = [entry for entry in found if (entry[0] > cursor if query.oldest else entry[0] < cursor)]
+            if not query.oldest:
+                found.reverse()
+            page = found[: query.limit]
+            more = len(found) > len(page)
+            return Page([self._tasks[task_id] for _, task_id in page], page[-1][0] if more else None)
+
+    def _rank(self, task: Task, query: Query) -> str:
+        ended = query.status is not None and query.status.ended
+        moment = task.ended_at.isoformat(timespec="microseconds") if ended and task.ended_at else ""
+        return f"{moment} {self._order[task.id]:020}"
+
+    async def overdue(self, now: datetime, limit: int) -> list[Task]:
+        with self._lock:
+            return self._overdue(now)[:limit]
+
+    def _overdue(self, now: datetime) -> list[Task]:
+        late = [
+            (task.lease_expires_at or task.expires_at or now, self._order[task.id], task)
+            for task in self._tasks.values()
+            if lifecycle.overdue(task, now)
+        ]
+        return [task for *_, task in sorted(late, key=lambda entry: entry[:2])]
+
+    async def count(self) -> list[Count]:
+        with self._lock:
+            counts = Counter((task.queue, task.type, task.status) for task in self._tasks.values())
+            return [Count(*lane, count=count) for lane, count in sorted(counts.items())]
+
+    async def prune(self, ended_before: Mapping[TaskStatus, datetime], now: datetime, limit: int) -> int:
+        with self._lock:
+            ended = [
+                task
+                for task in sorted(self._tasks.values(), key=lambda task: task.ended_at or now)
+                if task.status in ended_before and task.ended_at and task.ended_at <= ended_before[task.status]
+            ][:limit]
+            for task in ended:
+                del self._tasks[task.id], self._order[task.id]
+                if stone := remembered(task, now):
+                    self._stones[task.id] = stone
+            stale = [key for key, reservation in self._reservations.items() if reservation.is_stale_at(now)]
+            forgotten = [task_id for task_id, stone in self._stones.items() if remembered(stone, now) is None]
+            for key in stale:
+                del self._reservations[key]
+            for task_id in forgotten:
+                del self._stones[task_id]
+            return len(ended) + len(stale) + len(forgotten)
+
+    async def put_note(self, note: Note, *, if_version: int | None = None) -> bool:
+        with self._lock:
+            found = self._notes.get((note.kind, note.key))
+            version = found.version if found else 0
+            if if_version is not None and if_version != version:
+                return False
+            if note.value:
+                self._notes[note.kind, note.key] = replace(note, version=version + 1, updated_at=self._clock())
+            else:
+                self._notes.pop((note.kind, note.key), None)
+            self._written()
+            return True
+
+    async def notes(self, kind: str) -> list[Note]:
+        with self._lock:
+            return self._list_notes(kind)
+
+    def _list_notes(self, kind: str) -> list[Note]:
+        return [note for _, note in sorted(self._notes.items()) if note.kind == kind]
+
+    def mark(self) -> object:
+        return self._writes
+
+    async def wait(self, mark: object, timeout: float) -> None:
+        entry = asyncio.get_running_loop(), asyncio.Event()
+        with self._lock:
+            if self._writes != mark:
+                return
+            self._waiting.add(entry)
+        try:
+            async with asyncio.timeout(timeout):
+                await entry[1].wait()
+        except TimeoutError:
+            pass
+        finally:
+            with self._lock:
+                self._waiting.discard(entry)
+
+    async def close(self) -> None:
+        self._written()
+
+    def _put(self, task: Task) -> Task:
+        self._tasks[task.id] = task
+        return task
+
+    def _written(self) -> None:
+        self._writes += 1
+        for loop, event in self._waiting:
+            loop.call_soon_threadsafe(event.set)
+
+
+def matches(task: Task, query: Query) -> bool:
+    """Whether a task passes every filter of a query."""
+    return (
+        (query.status is None or task.status is query.status)
+        and (query.type is None or task.type == query.type)
+        and (query.queue is None or task.queue == query.queue)
+        and (query.tag is None or query.tag in task.tags)
+        and (query.worker_id is None or task.worker_id == query.worker_id)
+        and (not query.cancel_requested or task.cancel_requested)
+        and (query.ordering_key is None or task.ordering_key == query.ordering_key)
+        and (query.created_before is None or task.created_at < query.created_before)
+        and (query.available_by is None or task.available_at <= query.available_by)
+        and (query.available_after is None or task.available_at > query.available_after)
+        and task.attempts >= query.min_attempts
+    )

@@ -1,0 +1,141 @@
+"""Opening the file, and what SQLite's errors mean to a user."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from tenure.errors import StoreError, StoreFull, StoreTooNew, StoreUnavailable, StoreUnusable
+from tenure.stores.sql import migrations
+
+PACKAGE = "tenure.stores.sqlite"
+LOCK_PATIENCE = 60.0
+"""Seconds that a write waits for other processes. Each holds the lock for milliseconds, so this is never short."""
+
+_PRAGMAS = """
+PRAGMA journal_mode = WAL;
+PRAGMA synchronous = FULL;
+PRAGMA temp_store = MEMORY;
+PRAGMA cache_size = -65536;
+PRAGMA wal_autocheckpoint = 4000;
+"""
+
+T = TypeVar("T")
+
+
+def open_connection(path: Path) -> sqlite3.Connection:
+    """A connection with durable settings. Commits reach the disk before they return."""
+
+    def attempt() -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            path, timeout=0, isolation_level=None, check_same_thread=False, cached_statements=256
+        )
+        try:
+            for pragma in _PRAGMAS.strip().splitlines():
+                connection.execute(pragma)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    if not path.parent.is_dir():
+        msg = f"Cannot open {path}: the folder {path.parent} does not exist. Create it, or choose another file."
+        raise StoreUnusable(msg)
+    return patiently(attempt, path)
+
+
+def patiently(attempt: Callable[[], T], path: Path) -> T:
+    """Try until the file is not locked by another process; "database is locked" never leaves this function."""
+    deadline = time.monotonic() + LOCK_PATIENCE
+    pause = 0.0005
+    while True:
+        try:
+            return attempt()
+        except sqlite3.Error as error:
+            if not is_busy(error) or time.monotonic() > deadline:
+                raise explained(error, path) from error
+        time.sleep(pause * random.random())  # noqa: S311 - spreading competitors, not hiding secrets
+        pause = min(pause * 1.5, 0.01)
+
+
+def is_busy(error: sqlite3.Error) -> bool:
+    """Whether another connection is in the way for the moment."""
+    return _primary_code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+def explained(error: sqlite3.Error, path: Path) -> StoreError:
+    """SQLite's error in words that say what to do."""
+    code = _primary_code(error)
+    if code == sqlite3.SQLITE_FULL:
+        return StoreFull(f"No room left on the disk of {path}. Nothing was written; free some space and try again.")
+    if code == sqlite3.SQLITE_NOTADB:
+        return StoreUnusable(f"{path} is not an SQLite database. Choose another file; this one was not touched.")
+    if code == sqlite3.SQLITE_CORRUPT:
+        return StoreUnusable(
+            f"{path} is damaged ({error}). Stop all workers, keep a copy, and recover it with the sqlite3 shell's .recover."
+        )
+    if code == sqlite3.SQLITE_CANTOPEN:
+        return StoreUnusable(
+            f"Cannot open {path} ({error}). Check that the folder exists and that you may write there."
+        )
+    if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
+        return StoreUnusable(
+            f"{path} cannot be written ({error}). Tenure needs write access to the file and its folder."
+        )
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return StoreUnavailable(
+            f"Another process has held the write lock of {path} for over {LOCK_PATIENCE:.0f} s. "
+            "Look for a program with an open transaction on this file."
+        )
+    return StoreUnavailable(f"SQLite could not work on {path}: {error}")
+
+
+def migrate(connection: sqlite3.Connection, path: Path) -> None:
+    """Bring the schema up to date, once, however many processes start together."""
+    scripts = migrations(PACKAGE)
+
+    def attempt() -> None:
+        if _version(connection) == len(scripts):
+            return
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            version = _version(connection)
+            if version > len(scripts):
+                msg = (
+                    f"{path} has schema version {version}; this Tenure knows versions up to {len(scripts)}. "
+                    "It was written by a newer Tenure: upgrade this installation. The file was not touched."
+                )
+                raise StoreTooNew(msg)
+            connection.execute("CREATE TABLE IF NOT EXISTS tenure_schema (version INTEGER PRIMARY KEY)")
+            for number, script in enumerate(scripts[version:], start=version + 1):
+                for statement in split(script):
+                    connection.execute(statement)
+                connection.execute("INSERT INTO tenure_schema (version) VALUES (?)", (number,))
+            connection.execute("COMMIT")
+        finally:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+
+    patiently(attempt, path)
+
+
+def split(script: str) -> list[str]:
+    """The statements of a migration. None of them contains a semicolon of its own."""
+    lines = [line.split("--", 1)[0] for line in script.splitlines()]
+    return [statement for part in "\n".join(lines).split(";") if (statement := part.strip())]
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    known = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'tenure_schema'").fetchone()
+    if not known:
+        return 0
+    newest: int | None = connection.execute("SELECT max(version) FROM tenure_schema").fetchone()[0]
+    return newest or 0
+
+
+def _primary_code(error: sqlite3.Error) -> int:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF

@@ -1,0 +1,2 @@
+-- delete_note.sql: remove a note.
+DELETE FROM tenure_notes WHERE kind = ? AND key = ?

@@ -1,0 +1,2 @@
+-- delete_task.sql: forget a task.
+DELETE FROM tenure_tasks WHERE seq = ?

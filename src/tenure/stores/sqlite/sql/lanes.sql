@@ -1,0 +1,19 @@
+-- lanes.sql: the (queue, type, priority) triples with something to run, highest priority first.
+-- Jumps from one priority to the next through tenure_runnable, so it never walks over tasks.
+WITH RECURSIVE lane (queue, type, priority) AS (
+    SELECT queues.value, types.value, (
+        SELECT priority FROM tenure_tasks INDEXED BY tenure_runnable
+        WHERE status = 'pending' AND blocked = 0 AND queue = queues.value AND type = types.value
+        ORDER BY priority DESC LIMIT 1
+    )
+    FROM json_each(:queues) AS queues, json_each(:types) AS types
+    UNION ALL
+    SELECT lane.queue, lane.type, (
+        SELECT priority FROM tenure_tasks INDEXED BY tenure_runnable
+        WHERE status = 'pending' AND blocked = 0 AND queue = lane.queue AND type = lane.type
+            AND priority < lane.priority
+        ORDER BY priority DESC LIMIT 1
+    )
+    FROM lane WHERE lane.priority IS NOT NULL
+)
+SELECT queue, type, priority FROM lane WHERE priority IS NOT NULL ORDER BY priority DESC

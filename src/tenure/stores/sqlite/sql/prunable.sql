@@ -1,0 +1,4 @@
+-- prunable.sql: ended tasks of one status that have been kept long enough, oldest first. Uses tenure_ended.
+SELECT seq, id, record FROM tenure_tasks INDEXED BY tenure_ended
+WHERE status = ? AND ended_at IS NOT NULL AND ended_at <= ?
+ORDER BY ended_at LIMIT ?

@@ -1,0 +1,2 @@
+-- reservation.sql: the record of a key.
+SELECT record FROM tenure_reservations WHERE identity = ?

@@ -1,0 +1,134 @@
+"""One thread per connection: calls queue up, and a writer commits all that wait in one transaction."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import sqlite3
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any, TypeVar
+
+from tenure.errors import StoreUnavailable
+from tenure.stores.sqlite.connection import explained, open_connection, patiently
+
+T = TypeVar("T")
+Work = Callable[[sqlite3.Connection], Any]
+
+GROUP_LIMIT = 256
+"""The most calls in one transaction, so that other processes get their turn."""
+
+
+class ConnectionThread:
+    """Runs calls on a connection of its own, one after the other. Any thread and any event loop may call."""
+
+    def __init__(self, path: Path, name: str) -> None:
+        self._path = path
+        self._connection = open_connection(path)
+        self._calls: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
+        self._closed = False
+        self._closing = threading.Lock()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    async def call(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Run `work` with the connection and await its answer."""
+        result: T = await asyncio.wrap_future(self.submit(work))
+        return result
+
+    def submit(self, work: Callable[[sqlite3.Connection], T]) -> Future[T]:
+        """Queue `work`; the answer comes after it is durable."""
+        with self._closing:
+            if self._closed:
+                msg = f"The store on {self._path} is closed. Connect again."
+                raise StoreUnavailable(msg)
+            call = _Call(work)
+            self._calls.put(call)
+        return call.answer
+
+    def close(self) -> None:
+        """Finish what is queued, then let go of the file."""
+        with self._closing:
+            if not self._closed:
+                self._closed = True
+                self._calls.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        while (call := self._calls.get()) is not None:
+            group = [call]
+            while len(group) < GROUP_LIMIT:
+                try:
+                    following = self._calls.get_nowait()
+                except queue.Empty:
+                    break
+                if following is None:
+                    self._calls.put(None)
+                    break
+                group.append(following)
+            self._serve(group)
+        self._connection.close()
+
+    def _serve(self, group: list[_Call]) -> None:
+        for call in group:
+            call.run(self._connection)
+            call.finish(self._path)
+
+
+class WriterThread(ConnectionThread):
+    """Commits in groups: nobody is answered before the commit, and one failing call takes no other with it."""
+
+    def __init__(self, path: Path, name: str, on_commit: Callable[[], None]) -> None:
+        self._on_commit = on_commit
+        super().__init__(path, name)
+
+    def _serve(self, group: list[_Call]) -> None:
+        connection = self._connection
+        try:
+            patiently(lambda: connection.execute("BEGIN IMMEDIATE"), self._path)
+            before = connection.total_changes
+            for call in group:
+                connection.execute("SAVEPOINT call")
+                call.run(connection)
+                if call.error is not None:
+                    # A full disk or an I/O error rolls everything back on its own: then the whole group failed.
+                    if not connection.in_transaction:
+                        raise call.error
+                    connection.execute("ROLLBACK TO call")
+                connection.execute("RELEASE call")
+            patiently(lambda: connection.execute("COMMIT"), self._path)
+            if connection.total_changes != before:
+                self._on_commit()
+        except BaseException as error:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            for call in group:
+                call.error = call.error or error
+        for call in group:
+            call.finish(self._path)
+
+
+class _Call:
+    def __init__(self, work: Work) -> None:
+        self.work = work
+        self.answer: Future[Any] = Future()
+        self.result: Any = None
+        self.error: BaseException | None = None
+
+    def run(self, connection: sqlite3.Connection) -> None:
+        try:
+            self.result = self.work(connection)
+        except BaseException as error:
+            self.error = error
+
+    def finish(self, path: Path) -> None:
+        if self.answer.cancelled():
+            return
+        if isinstance(self.error, sqlite3.Error):
+            self.answer.set_exception(explained(self.error, path))
+        elif self.error is not None:
+            self.answer.set_exception(self.error)
+        else:
+            self.answer.set_result(self.result)

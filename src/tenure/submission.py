@@ -1,0 +1,314 @@
+"""From a producer's words to the first version of a task. Bad words are refused here, before any write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date, datetime, timedelta
+from typing import Any, TypedDict, get_type_hints
+
+import msgspec
+
+from tenure import idempotency, ids, lifecycle, payload, times
+from tenure.errors import InvalidInput
+from tenure.idempotency import Kind, Reservation
+from tenure.retry import RetryPolicy
+from tenure.task import Task
+
+NAME_LIMIT = 255
+KEY_LIMIT = 1024
+TAGS_LIMIT = 20
+PRIORITY_LIMIT = 32_767
+DEFAULT_KEEP = timedelta(days=30)
+
+
+class SubmitOptions(TypedDict, total=False):
+    """Everything a producer can say about a task beside its type and input."""
+
+    queue: str
+    priority: int
+    ordering_key: str | None
+    tags: Sequence[str]
+    schedule_at: datetime | None
+    run_at: datetime | None
+    scheduled_for: datetime | None
+    delay: float | timedelta | None
+    expires_at: datetime | None
+    ttl: float | timedelta | None
+    ttl_seconds: float | None
+    task_id: str | None
+    idempotency_key: str | None
+    idempotency_scope: str
+    idempotency_ttl: float | timedelta | None
+    idempotency_ttl_days: float | None
+    slot: tuple[str, date | str] | None
+    max_attempts: int | None
+    max_retries: int | None
+    retry: RetryPolicy | None
+    timeout: float | timedelta | None
+    max_reschedules: int | None
+    headers: Mapping[str, str] | None
+
+
+KNOWN_OPTIONS = frozenset(get_type_hints(SubmitOptions))
+
+
+class Submission(msgspec.Struct, frozen=True):
+    """A task to insert if it is absent, and the reservation that goes with it.
+
+    `chosen_id` tells an id that the producer picked, and may pick again, from one made up here.
+    """
+
+    task: Task
+    reservation: Reservation | None = None
+    chosen_id: bool = False
+
+
+class Form(msgspec.Struct, frozen=True):
+    """Checked options, ready to be filled in with a type and an input: one form serves a whole batch."""
+
+    options: SubmitOptions
+    now: datetime
+    words: dict[str, Any]
+    plain: bool
+
+    @classmethod
+    def read(cls, options: SubmitOptions, now: datetime) -> Form:
+        """Check the options; `now` is the store's time."""
+        if not options:
+            return cls(options, now, {"available_at": now}, plain=True)
+        if unknown := set(options) - KNOWN_OPTIONS:
+            msg = f"Unknown option {', '.join(sorted(unknown))}. Known: {', '.join(sorted(KNOWN_OPTIONS))}."
+            raise InvalidInput(msg)
+        words = _rest(options) | {
+            "queue": _name("queue", options.get("queue", "default")),
+            "available_at": _available_at(options, now),
+            "expires_at": _expires_at(options, now),
+        }
+        plain = all(options.get(name) is None for name in ("task_id", "idempotency_key", "slot"))
+        return cls(options, now, words, plain)
+
+    def fill(self, type: str, input: Any, size_limit: int) -> Submission:  # noqa: A002 - the contract's names
+        """The submission of one task."""
+        raw = input if isinstance(input, msgspec.Raw) else payload.to_json(input)
+        if (size := payload.size(raw)) > size_limit:
+            msg = f"input has {size} bytes of JSON; this store takes up to {size_limit}. Keep it elsewhere and submit a reference."
+            raise InvalidInput(msg)
+        chosen_id = self.options.get("task_id")
+        task_id = ids.new_id(self.now) if chosen_id is None else _name("task_id", chosen_id)
+        task = lifecycle.submit(now=self.now, id=task_id, type=_name("type", type), input_json=raw, **self.words)
+        return Submission(task) if self.plain else _reserved(task, self.options, self.now)
+
+
+def build(type: str, input: Any, options: SubmitOptions, now: datetime, size_limit: int) -> Submission:  # noqa: A002
+    """The submission of one task with its own options."""
+    return Form.read(options, now).fill(type, input, size_limit)
+
+
+def _rest(options: SubmitOptions) -> dict[str, Any]:
+    """The options that most submits do not use, checked only when they are there."""
+    given: dict[str, Any] = {}
+    for name, check in _CHECKS.items():
+        value = options.get(name)
+        if value is not None:
+            given[name] = check(name, value)
+    if (retries := options.get("max_retries")) is not None:
+        if "max_attempts" in given:
+            msg = "Give max_attempts or max_retries, not both: max_retries=n means max_attempts=n+1."
+            raise InvalidInput(msg)
+        given["max_attempts"] = _count("max_retries", retries) + 1
+    return given
+
+
+def _reserved(task: Task, options: SubmitOptions, now: datetime) -> Submission:
+    key, slot = options.get("idempotency_key"), options.get("slot")
+    chosen_id = options.get("task_id") is not None
+    if key is None and slot is None:
+        if chosen_id:
+            task = _remembered(task, times.after(now, DEFAULT_KEEP, "idempotency_ttl"))
+        return Submission(task, None, chosen_id)
+    if key is not None and slot is not None:
+        msg = f"Give idempotency_key={key!r} or slot={slot!r}, not both: each decides alone whether the task is new."
+        raise InvalidInput(msg)
+    if slot is not None:
+        kind, scope, key = Kind.Slot, "slot", _slot(slot)
+    else:
+        assert key is not None
+        kind, scope = idempotency.scope_of(
+            _text("idempotency_scope", options.get("idempotency_scope", "task_type")), task.type
+        )
+        key = _text("idempotency_key", key)
+    keep = _keep(options)
+    start = max(now, task.available_at) if kind is Kind.Slot else now
+    expires_at = None if keep is None else times.after(start, keep, "idempotency_ttl")
+    reservation = Reservation(
+        kind=kind,
+        scope=scope,
+        key=key,
+        key_hash=idempotency.hash_key(scope, key),
+        task_id=task.id,
+        task_type=task.type,
+        created_at=now,
+        expires_at=expires_at,
+        input_hash=None if kind is Kind.Slot else payload.input_hash(task.input_json),
+    )
+    task = _remembered(task, expires_at or times.FOREVER, key if kind is not Kind.Slot else None)
+    return Submission(task, reservation, chosen_id)
+
+
+def _remembered(task: Task, until: datetime, key: str | None = None) -> Task:
+    return msgspec.structs.replace(task, remember_until=until, idempotency_key=key)
+
+
+def _keep(options: SubmitOptions) -> timedelta | None:
+    """How long the key's record lives; None is for ever."""
+    if "idempotency_ttl" in options and "idempotency_ttl_days" in options:
+        msg = "Give idempotency_ttl or idempotency_ttl_days, not both."
+        raise InvalidInput(msg)
+    if "idempotency_ttl" in options:
+        ttl = options["idempotency_ttl"]
+        return None if ttl is None else times.seconds(ttl, "idempotency_ttl")
+    if "idempotency_ttl_days" in options:
+        days = options["idempotency_ttl_days"]
+        return (
+            None
+            if days is None
+            else times.seconds(_number("idempotency_ttl_days", days) * 86_400, "idempotency_ttl_days")
+        )
+    return DEFAULT_KEEP
+
+
+def _available_at(options: SubmitOptions, now: datetime) -> datetime:
+    given = [
+        (name, value)
+        for name in ("schedule_at", "run_at", "scheduled_for", "delay")
+        if (value := options.get(name)) is not None
+    ]
+    if not given:
+        return now
+    if len(given) > 1:
+        msg = f"Give only one of {', '.join(name for name, _ in given)}: each says when the task is due."
+        raise InvalidInput(msg)
+    name, value = given[0]
+    if name == "delay":
+        return times.after(now, times.seconds(value, "delay"), "delay")  # type: ignore[arg-type]
+    return _moment(name, value)
+
+
+def _expires_at(options: SubmitOptions, now: datetime) -> datetime | None:
+    given = [(name, value) for name in ("expires_at", "ttl", "ttl_seconds") if (value := options.get(name)) is not None]
+    if not given:
+        return None
+    if len(given) > 1:
+        msg = f"Give only one of {', '.join(f'{name}={value!r}' for name, value in given)}: each sets the deadline."
+        raise InvalidInput(msg)
+    name, value = given[0]
+    if name == "expires_at":
+        return _moment(name, value)
+    return times.after(now, times.seconds(value, name), name)  # type: ignore[arg-type]
+
+
+def _moment(field: str, value: object) -> datetime:
+    if not isinstance(value, datetime):
+        msg = f"{field} must be a datetime, not {value!r}."
+        raise InvalidInput(msg)
+    try:
+        return times.utc(value)
+    except OverflowError:
+        msg = f"{field}={value!r} is outside the years that UTC can express."
+        raise InvalidInput(msg) from None
+
+
+def _name(field: str, value: object) -> str:
+    return _text(field, value, NAME_LIMIT)
+
+
+def _text(field: str, value: object, limit: int = KEY_LIMIT) -> str:
+    if not isinstance(value, str):
+        msg = f"{field} must be a string, not {value!r}."
+        raise InvalidInput(msg)
+    if not value:
+        msg = f"{field} is empty. Give it at least one character."
+        raise InvalidInput(msg)
+    if len(value) > limit:
+        msg = f"{field} has {len(value)} characters ({value[:40]!r}…); at most {limit} are allowed."
+        raise InvalidInput(msg)
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            msg = f"{field}={value!r} is not valid Unicode."
+            raise InvalidInput(msg) from None
+    return value
+
+
+def _slot(value: object) -> str:
+    if not isinstance(value, tuple) or len(value) != 2 or not isinstance(value[1], str | date):
+        msg = f"slot must be a pair of a name and a date, like ('summary#user-42', date(2026, 1, 28)), not {value!r}."
+        raise InvalidInput(msg)
+    _text("slot", value[0])
+    return _text("slot", idempotency.slot_key(value))
+
+
+def _number(field: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        msg = f"{field} must be a number, not {value!r}."
+        raise InvalidInput(msg)
+    return value
+
+
+def _count(field: str, value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        msg = f"{field}={value!r} must be a whole number, zero or more."
+        raise InvalidInput(msg)
+    return value
+
+
+def _priority(field: str, value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or abs(value) > PRIORITY_LIMIT:
+        msg = f"{field}={value!r} must be a whole number between {-PRIORITY_LIMIT} and {PRIORITY_LIMIT}; higher runs first."
+        raise InvalidInput(msg)
+    return value
+
+
+def _tags(field: str, value: object) -> tuple[str, ...]:
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        msg = f"{field} must be a list of strings, not {value!r}."
+        raise InvalidInput(msg)
+    if len(value) > TAGS_LIMIT:
+        msg = f"{field} holds {len(value)} tags; at most {TAGS_LIMIT} are allowed."
+        raise InvalidInput(msg)
+    return tuple(dict.fromkeys(_name(field, tag) for tag in value))
+
+
+def _timeout(field: str, value: Any) -> float:
+    duration = times.seconds(value, field).total_seconds()
+    if not duration:
+        msg = f"{field}={value!r} would end every attempt before it began. Give more than zero seconds."
+        raise InvalidInput(msg)
+    return duration
+
+
+def _policy(field: str, value: object) -> RetryPolicy:
+    if not isinstance(value, RetryPolicy):
+        msg = f"{field} must be a RetryPolicy, not {value!r}."
+        raise InvalidInput(msg)
+    return value
+
+
+def _headers(field: str, value: object) -> dict[str, str]:
+    if not isinstance(value, Mapping) or not all(isinstance(part, str) for pair in value.items() for part in pair):
+        msg = f"{field} must map strings to strings, not {value!r}."
+        raise InvalidInput(msg)
+    return dict(value)
+
+
+_CHECKS: dict[str, Callable[[str, Any], Any]] = {
+    "priority": _priority,
+    "ordering_key": _text,
+    "tags": _tags,
+    "max_attempts": _count,
+    "retry": _policy,
+    "timeout": _timeout,
+    "max_reschedules": _count,
+    "headers": _headers,
+}

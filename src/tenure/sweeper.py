@@ -1,0 +1,67 @@
+"""What time does to tasks that nobody looks at: claims lapse, deadlines pass, ended tasks are forgotten.
+
+It runs inside every worker, a bounded piece at a time, so that nothing depends on a process
+of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+
+from tenure import lifecycle
+from tenure.errors import InvalidInput, one_of
+from tenure.stores.base import Change, Store
+from tenure.task import ENDED, Task, TaskStatus
+
+BATCH = 500
+
+Retention = Mapping[TaskStatus | str, timedelta | None]
+
+DEFAULT_RETENTION: Retention = {
+    TaskStatus.Completed: timedelta(days=7),
+    TaskStatus.Cancelled: timedelta(days=7),
+    TaskStatus.Expired: timedelta(days=7),
+}
+"""Failed and archived tasks are kept until told otherwise."""
+
+
+class Sweeper:
+    """Settles what is overdue and prunes what has been kept long enough."""
+
+    def __init__(self, store: Store, retention: Retention = DEFAULT_RETENTION) -> None:
+        self._store = store
+        self._keep = {_ended_status(status): keep for status, keep in retention.items() if keep is not None}
+
+    async def sweep(self) -> list[Task]:
+        """One bounded piece of work; returns the tasks that changed."""
+        now = await self._store.now()
+        changes = [
+            Change(task, after)
+            for task in await self._store.overdue(now, BATCH)
+            if (after := lifecycle.overdue(task, now)) is not None
+        ]
+        if not changes:
+            return []
+        fitted = await self._store.swap(changes)
+        return [change.after for change, fits in zip(changes, fitted, strict=True) if fits]
+
+    async def prune(self) -> int:
+        """Forget a bounded number of ended tasks and outdated records."""
+        now = await self._store.now()
+        return await self._store.prune({status: _before(now, keep) for status, keep in self._keep.items()}, now, BATCH)
+
+
+def _before(now: datetime, keep: timedelta) -> datetime:
+    return now - keep
+
+
+def _ended_status(word: TaskStatus | str) -> TaskStatus:
+    try:
+        status = TaskStatus(word)
+    except ValueError:
+        raise InvalidInput(one_of("status", word, [str(status) for status in ENDED])) from None
+    if not status.ended:
+        msg = f"Retention is for ended tasks; {status.value!r} is not one of {', '.join(ENDED)}."
+        raise InvalidInput(msg)
+    return status

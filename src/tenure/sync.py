@@ -1,0 +1,97 @@
+"""The same calls without `await`, for programs that have no event loop.
+
+>>> import tenure.sync
+>>> with tenure.sync.connect("memory://") as queue:
+...     queue.submit("greet", {"name": "Ada"}).status
+<TaskStatus.Pending: 'pending'>
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from datetime import datetime
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from tenure import queue as _async
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _blocking(
+    method: Callable[Concatenate[_async.Queue, P], Coroutine[Any, Any, R]],
+) -> Callable[Concatenate[Queue, P], R]:
+    def call(self: Queue, /, *arguments: P.args, **keywords: P.kwargs) -> R:
+        return self._wait(method(self._queue, *arguments, **keywords))
+
+    call.__name__, call.__doc__ = method.__name__, method.__doc__
+    return call
+
+
+class Queue:
+    """A queue whose calls block. Any thread may use it; calls made at once share one commit."""
+
+    def __init__(self, url: str | None, clock: Callable[[], datetime] | None = None) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="tenure-sync", daemon=True)
+        self._thread.start()
+        try:
+            self._queue: _async.Queue = self._wait(_open(url, clock))
+        except BaseException:
+            self._stop()
+            raise
+
+    submit = _blocking(_async.Queue.submit)
+    enqueue = submit
+    submit_many = _blocking(_async.Queue.submit_many)
+    now = _blocking(_async.Queue.now)
+    get = _blocking(_async.Queue.get)
+    list = _blocking(_async.Queue.list)
+    history = _blocking(_async.Queue.history)
+    explain = _blocking(_async.Queue.explain)
+    result = _blocking(_async.Queue.result)
+    cancel = _blocking(_async.Queue.cancel)
+    cancel_many = _blocking(_async.Queue.cancel_many)
+    cancel_by_type = _blocking(_async.Queue.cancel_by_type)
+    retry = _blocking(_async.Queue.retry)
+    replay = retry
+    requeue = retry
+    mark_expired = _blocking(_async.Queue.mark_expired)
+    archive = _blocking(_async.Queue.archive)
+    pause = _blocking(_async.Queue.pause)
+    resume = _blocking(_async.Queue.resume)
+    paused = _blocking(_async.Queue.paused)
+    counts = _blocking(_async.Queue.counts)
+    stats = _blocking(_async.Queue.stats)
+    workers = _blocking(_async.Queue.workers)
+
+    def close(self) -> None:
+        """Let go of the store. Closing twice is fine."""
+        if not self._loop.is_closed():
+            self._wait(self._queue.close())
+            self._stop()
+
+    def __enter__(self) -> Queue:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _wait(self, call: Coroutine[Any, Any, R]) -> R:
+        return asyncio.run_coroutine_threadsafe(call, self._loop).result()
+
+    def _stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+async def _open(url: str | None, clock: Callable[[], datetime] | None) -> _async.Queue:
+    return await _async.connect(url, clock=clock)
+
+
+def connect(url: str | None = None, *, clock: Callable[[], datetime] | None = None) -> Queue:
+    """Connect to a store; the same addresses as `tenure.connect`."""
+    return Queue(url, clock)

@@ -1,0 +1,188 @@
+"""The record of a task, and its JSON form."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from tenure import payload
+from tenure.errors import DamagedRecord
+from tenure.retry import RetryPolicy
+from tenure.times import from_text, utc
+
+FORMAT = 1
+"""The version of the stored JSON. A record with a higher one was written by a newer Tenure."""
+
+
+class TaskStatus(StrEnum):
+    """Where a task stands. `scheduled` and `retrying` are views of pending, not statuses."""
+
+    Pending = "pending"
+    Running = "running"
+    Completed = "completed"
+    Failed = "failed"
+    Cancelled = "cancelled"
+    Expired = "expired"
+    Archived = "archived"
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more happens to a task of this status by itself."""
+        return self not in OPEN
+
+
+OPEN = frozenset({TaskStatus.Pending, TaskStatus.Running})
+ENDED = tuple(status for status in TaskStatus if status not in OPEN)
+
+
+class Event(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """One transition in the history of a task."""
+
+    number: int
+    status: TaskStatus
+    at: datetime
+    what: str
+    attempt: int = 0
+    fence: int = 0
+    worker: str | None = None
+    why: str | None = None
+
+
+class Progress(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """What a running handler last said about how far it is."""
+
+    current: float
+    total: float | None = None
+    message: str | None = None
+
+
+class Task(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """One unit of work, with everything that is known about it.
+
+    `input` and `output` are kept as JSON text inside the record and read on access, so that
+    moving a task through its life never touches them.
+    """
+
+    id: str
+    type: str = msgspec.field(name="task_type")
+    created_at: datetime
+    updated_at: datetime
+    available_at: datetime
+    queue: str = "default"
+    status: TaskStatus = TaskStatus.Pending
+    version: int = 1
+    input_json: msgspec.Raw = msgspec.field(name="input", default=payload.NULL)
+    output_json: msgspec.Raw = msgspec.field(name="output", default=payload.NULL)
+    priority: int = 0
+    ordering_key: str | None = None
+    tags: tuple[str, ...] = ()
+
+    expires_at: datetime | None = None
+    started_at: datetime | None = None
+    completed_at: datetime | None = None
+    failed_at: datetime | None = None
+    expired_at: datetime | None = None
+    cancelled_at: datetime | None = None
+    archived_at: datetime | None = None
+
+    fence: int = 0
+    worker_id: str | None = None
+    lease_expires_at: datetime | None = None
+
+    attempts: int = 0
+    max_attempts: int = 0
+    limit: int = 0
+    retry: RetryPolicy | None = None
+    timeout: float | None = None
+    reschedules: int = 0
+    max_reschedules: int | None = None
+
+    last_error: str | None = None
+    traceback: str | None = None
+    cancel_requested: bool = False
+    cancelled_by: str | None = None
+    cancel_reason: str | None = None
+    progress: Progress | None = None
+
+    idempotency_key: str | None = None
+    remember_until: datetime | None = None
+    headers: dict[str, str] = {}
+
+    history: tuple[Event, ...] = ()
+    created: bool = True
+    format: int = 0
+
+    @property
+    def input(self) -> Any:
+        """What the producer submitted, parsed anew on each access."""
+        return payload.from_json(self.input_json)
+
+    @property
+    def output(self) -> Any:
+        """What the handler returned; None until the task is completed."""
+        return payload.from_json(self.output_json)
+
+    @property
+    def history_omitted(self) -> int:
+        """How many events in the middle of a long history were left out."""
+        return self.version - len(self.history)
+
+    @property
+    def ended_at(self) -> datetime | None:
+        """When the task ended, whichever way; None while it is open."""
+        if self.status in OPEN:
+            return None
+        return self.completed_at or self.expired_at or self.cancelled_at or self.failed_at
+
+    @property
+    def task_type(self) -> str:
+        """The same as `type`, under the name of the stored record."""
+        return self.type
+
+    @property
+    def attempt(self) -> int:
+        """The number of the current or next execution, from 1."""
+        return self.attempts + 1
+
+    def is_available_at(self, now: datetime | str) -> bool:
+        """Whether the task is due: its time has come."""
+        return _moment(now) >= self.available_at
+
+    def is_expired_at(self, now: datetime | str) -> bool:
+        """Whether the deadline has passed; never true without one."""
+        return self.expires_at is not None and _moment(now) >= self.expires_at
+
+    def is_leased_at(self, now: datetime | str) -> bool:
+        """Whether a worker holds the task by a lease that is still valid."""
+        return self.lease_expires_at is not None and _moment(now) < self.lease_expires_at
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form as plain Python values, every field present."""
+        values = {field.encode_name: getattr(self, field.name) for field in msgspec.structs.fields(self)}
+        values["input"], values["output"] = self.input, self.output
+        plain: dict[str, Any] = msgspec.to_builtins(values)
+        return plain
+
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(Task)
+encode = _encoder.encode
+
+
+def decode(record: bytes, task_id: str = "?") -> Task:
+    """Read a stored record; a damaged one, or one of a newer format, is an error that names the task."""
+    try:
+        task = _decoder.decode(record)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise DamagedRecord(task_id, str(error)) from None
+    if task.format > FORMAT:
+        why = f"written in format {task.format} by a newer Tenure; this one reads up to {FORMAT}"
+        raise DamagedRecord(task_id, why)
+    return task
+
+
+def _moment(moment: datetime | str) -> datetime:
+    return from_text(moment) if isinstance(moment, str) else utc(moment)

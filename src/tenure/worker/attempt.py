@@ -1,0 +1,153 @@
+"""One execution of one task: run the handler, and turn whatever happens into the rule that ends it."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta
+from enum import Enum
+from typing import Any
+
+import msgspec
+import pydantic
+
+from tenure import lifecycle, payload
+from tenure.errors import InvalidInput, RescheduleError
+from tenure.lifecycle import Failure
+from tenure.retry import RetryPolicy
+from tenure.task import Task
+from tenure.worker.context import Context
+from tenure.worker.executors import Executors, failure_of
+from tenure.worker.handlers import Handler
+
+Rule = Callable[[Task, datetime], Task]
+Next = Callable[[], Awaitable[Any]]
+Middleware = Callable[[Context, Next], Awaitable[Any]]
+
+
+class Stop(Enum):
+    """Why a handler was interrupted."""
+
+    Timeout = "timed out"
+    Cancel = "cancelled"
+    Shutdown = "shut down"
+    Lost = "lease lost"
+
+
+class Attempt:
+    """A claimed task on its way through this worker."""
+
+    def __init__(self, task: Task, handler: Handler, policy: RetryPolicy | None, held_until: float) -> None:
+        self.task = task
+        self.handler = handler
+        self.policy = policy
+        self.held_until = held_until
+        """The moment of this process's own clock up to which the lease holds for certain."""
+        self.claimed_at = time.monotonic()
+        self.context: Context | None = None
+        self.running: asyncio.Task[None] | None = None
+        self.stopped: Stop | None = None
+        self.error: BaseException | None = None
+        self.settled = False
+
+    @property
+    def timeout(self) -> float | None:
+        """The task's own word, else the handler's."""
+        return self.handler.timeout if self.task.timeout is None else self.task.timeout
+
+    def held_for(self, lease: timedelta, since: float) -> None:
+        """The lease was renewed by a call that was sent at `since`."""
+        self.held_until = max(self.held_until, since + lease.total_seconds())
+
+    def interrupt(self, why: Stop) -> None:
+        """Stop the handler; the first reason counts."""
+        if self.stopped is None:
+            self.stopped = why
+            if self.running is not None:
+                self.running.cancel()
+
+    async def run(self, context: Context, executors: Executors, middleware: list[Middleware]) -> Rule | None:
+        """Run the handler and say how the attempt ends; None if the task is no longer ours to end."""
+        try:
+            argument = self.handler.read(self.task.input_json)
+        except (pydantic.ValidationError, msgspec.MsgspecError) as error:
+            self.error = error
+            return self._failed(Failure(f"the input does not fit {self.task.type!r}: {error}", permanent=True))
+        try:
+            value = await self._call(argument, context, executors, middleware)
+            return self._completed(value)
+        except RescheduleError as again:
+            return self._rescheduled(again)
+        except asyncio.CancelledError as error:
+            return self._interrupted(error)
+        except Exception as error:
+            self.error = error
+            return self._failed(failure_of(error))
+
+    async def _call(self, argument: Any, context: Context, executors: Executors, middleware: list[Middleware]) -> Any:
+        arguments = (argument, context) if self.handler.takes_context else (argument,)
+        if not middleware and self.handler.executor == "async":
+            return await self.handler.function(*arguments)
+
+        def innermost() -> Awaitable[Any]:
+            if self.handler.executor == "async":
+                return self.handler.function(*arguments)  # type: ignore[no-any-return]
+            if self.handler.executor == "process":
+                return executors.call_in_process(self.handler, self.task.input_json)
+            return self._on_thread(executors, arguments)
+
+        call: Next = innermost
+        for layer in reversed(middleware):
+            call = _layered(layer, context, call)
+        return await call()
+
+    async def _on_thread(self, executors: Executors, arguments: tuple[Any, ...]) -> Any:
+        """A thread cannot be interrupted: a cancelled one is asked and waited for, any other is left behind."""
+        call = executors.call_on_thread(self.handler, arguments)
+        while True:
+            try:
+                return await asyncio.shield(call)
+            except asyncio.CancelledError:
+                if call.done() or self.stopped is Stop.Cancel:
+                    continue
+                executors.abandon(call)
+                raise
+
+    def _completed(self, value: Any) -> Rule:
+        try:
+            output = value if isinstance(value, msgspec.Raw) else payload.to_json(value, "output")
+        except InvalidInput as error:
+            self.error = error
+            return self._failed(Failure(f"the handler returned something that is not JSON: {error}", permanent=True))
+        fence = self.task.fence
+        return lambda task, now: lifecycle.complete(task, fence, output, now)
+
+    def _failed(self, failure: Failure) -> Rule:
+        fence, policy, roll = self.task.fence, self.policy, random.random()  # noqa: S311 - jitter
+        return lambda task, now: lifecycle.fail(task, fence, failure, policy, now, roll)
+
+    def _rescheduled(self, again: RescheduleError) -> Rule:
+        fence = self.task.fence
+        return lambda task, now: lifecycle.reschedule(
+            task, fence, now, again.delay_seconds, again.extend_expiration_seconds
+        )
+
+    def _interrupted(self, error: asyncio.CancelledError) -> Rule | None:
+        fence = self.task.fence
+        if self.stopped is Stop.Lost:
+            return None
+        if self.stopped is Stop.Cancel:
+            return lambda task, now: lifecycle.stop(task, fence, now)
+        if self.stopped is Stop.Shutdown:
+            return lambda task, now: lifecycle.release(task, fence, now, "its worker was shut down")
+        if self.stopped is Stop.Timeout:
+            self.error = TimeoutError(f"timed out after {self.timeout:g} s")
+            return self._failed(Failure(f"TimeoutError: {self.error}"))
+        self.error = error
+        return self._failed(failure_of(error))
+
+
+def _layered(layer: Middleware, context: Context, call: Next) -> Next:
+    return lambda: layer(context, call)

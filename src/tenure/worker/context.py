@@ -1,0 +1,74 @@
+"""What a handler can see and ask while it runs."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from tenure import times
+from tenure.errors import InvalidInput, LeaseLost
+from tenure.stores.base import Hold, Renewal
+from tenure.task import Progress, Task
+
+if TYPE_CHECKING:
+    from tenure.queue import Queue
+
+_log = logging.getLogger("tenure.task")
+
+
+class Context:
+    """The claim that a handler works under."""
+
+    def __init__(self, task: Task, queue: Queue, *, on_extended: Callable[[timedelta], None] | None = None) -> None:
+        self.task = task
+        self.queue = queue
+        self.cancel_requested = False
+        """Whether someone asked this task to stop. A handler that looks can end in its own way."""
+        self._on_extended = on_extended
+        self._progress: Progress | None = None
+
+    @property
+    def attempt(self) -> int:
+        """The number of this execution, from 1."""
+        return self.task.attempt
+
+    @property
+    def fence(self) -> int:
+        """The number of this claim; it only grows. Give it to systems that must refuse an outdated worker."""
+        return self.task.fence
+
+    @property
+    def logger(self) -> logging.LoggerAdapter[logging.Logger]:
+        """A logger that puts id, type, attempt and worker on every line."""
+        task = self.task
+        about = {"task_id": task.id, "task_type": task.type, "attempt": task.attempt, "worker_id": task.worker_id}
+        return logging.LoggerAdapter(_log, about)
+
+    async def extend_lease(self, seconds: float | timedelta) -> None:
+        """Hold the task for at least this long from now. The library renews by itself; this asks for more."""
+        lease = times.seconds(seconds, "seconds")
+        (hold,) = await self.queue.store.renew([Renewal(self.task.id, self.fence, lease, self._progress)])
+        if hold is Hold.Lost:
+            raise LeaseLost(self.task.id, self.fence, "no longer running here", self.fence + 1)
+        if self._on_extended is not None:
+            self._on_extended(lease)
+
+    def progress(self, current: float, total: float | None = None, message: str | None = None) -> None:
+        """Say how far the work is. It is stored with the next renewal of the lease, at most a second later."""
+        for name, value in (("current", current), ("total", total)):
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+                msg = f"progress({name}={value!r}): {name} must be a number."
+                raise InvalidInput(msg)
+        self._progress = Progress(current, total, message)
+
+    @property
+    def has_progress(self) -> bool:
+        """Whether something was reported that has not been stored."""
+        return self._progress is not None
+
+    def take_progress(self) -> Progress | None:
+        """What was reported since the last call."""
+        report, self._progress = self._progress, None
+        return report

@@ -1,0 +1,123 @@
+"""Where a handler runs: on the loop, on a thread, or in a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import importlib
+import traceback
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache, partial
+from typing import Any
+
+import anyio
+import anyio.to_process
+import msgspec
+
+from tenure import payload
+from tenure.errors import PermanentError, RescheduleError
+from tenure.lifecycle import Failure
+from tenure.worker.handlers import Handler, make_handler
+
+
+class HandlerFailed(Exception):
+    """A failure that happened in another process, with its own words and traceback."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.text)
+        self.failure = failure
+
+
+class Executors:
+    """The threads and processes of one worker. They are started when first needed."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._threads: ThreadPoolExecutor | None = None
+        self._limiter: anyio.CapacityLimiter | None = None
+        self.abandoned = 0
+        """Threads that still run a handler whose attempt is already over."""
+
+    def call_on_thread(self, handler: Handler, arguments: tuple[Any, ...]) -> asyncio.Future[Any]:
+        """Start a plain handler on a thread, with the caller's context variables."""
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(self._size, thread_name_prefix="tenure-handler")
+        call = partial(contextvars.copy_context().run, handler.function, *arguments)
+        return asyncio.get_running_loop().run_in_executor(self._threads, call)
+
+    def abandon(self, call: asyncio.Future[Any]) -> None:
+        """A thread cannot be stopped: let it run out, and count its slot as taken until then."""
+        self.abandoned += 1
+        call.add_done_callback(self._reclaim)
+
+    def _reclaim(self, call: asyncio.Future[Any]) -> None:
+        self.abandoned -= 1
+        if not call.cancelled():
+            call.exception()
+
+    async def call_in_process(self, handler: Handler, raw: msgspec.Raw) -> Any:
+        """Run a plain handler in another process; when this is cancelled, that process is killed."""
+        if self._limiter is None:
+            self._limiter = anyio.CapacityLimiter(self._size)
+        function = handler.function
+        try:
+            kind, answer = await anyio.to_process.run_sync(
+                _in_process,
+                function.__module__,
+                function.__qualname__,
+                handler.type,
+                bytes(raw),
+                cancellable=True,
+                limiter=self._limiter,
+            )
+        except anyio.BrokenWorkerProcess:
+            msg = "the process of the handler died"
+            raise HandlerFailed(Failure(msg)) from None
+        if kind == "failure":
+            raise HandlerFailed(msgspec.json.decode(answer, type=Failure))
+        if kind == "reschedule":
+            raise RescheduleError(*answer)
+        return msgspec.Raw(answer)
+
+    def close(self) -> None:
+        """Let idle threads go; a thread that is still busy ends when its handler does."""
+        if self._threads is not None:
+            self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def failure_of(error: BaseException) -> Failure:
+    """What is kept of an exception: its words, its traceback, and whether another attempt makes sense."""
+    if isinstance(error, HandlerFailed):
+        return error.failure
+    trace = "".join(traceback.format_exception(error))
+    name = type(error).__name__
+    return Failure(f"{name}: {error}" if str(error) else name, trace, permanent=is_permanent(error))
+
+
+def is_permanent(error: BaseException | None) -> bool:
+    """Whether a PermanentError was raised, or is the cause of what was raised."""
+    while error is not None:
+        if isinstance(error, PermanentError):
+            return True
+        error = error.__cause__
+    return False
+
+
+def _in_process(module: str, name: str, type_: str, raw: bytes) -> tuple[str, Any]:
+    """Runs in the other process. Only JSON crosses back, so that nothing there needs to be picklable."""
+    try:
+        handler = _find_handler(module, name, type_)
+        value = handler.function(handler.read(msgspec.Raw(raw)))
+        return "output", bytes(payload.to_json(value, "output"))
+    except RescheduleError as error:
+        return "reschedule", (error.delay_seconds, error.extend_expiration_seconds)
+    except Exception as error:
+        return "failure", msgspec.json.encode(failure_of(error))
+
+
+@cache
+def _find_handler(module: str, name: str, type_: str) -> Handler:
+    found: Any = importlib.import_module(module)
+    for part in name.split("."):
+        found = getattr(found, part)
+    return make_handler(type_, getattr(found, "function", found), executor="process")

@@ -1,0 +1,179 @@
+"""What may serve as a handler, and how its input is read."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable
+from typing import Any, Literal
+
+import msgspec
+import pydantic
+
+from tenure import payload
+from tenure.errors import InvalidHandler, InvalidInput, one_of
+from tenure.retry import RetryPolicy
+
+Executor = Literal["async", "thread", "process"]
+EXECUTORS = ("async", "thread", "process")
+
+EXAMPLE = """Write it like this:
+
+    async def handler(input: MyInput, context: Context) -> dict: ...
+
+The second parameter may be left out, and so may `async`."""
+
+INHERIT: Any = msgspec.UNSET
+"""A handler that says nothing about retries has those of its worker."""
+
+
+class BaseJobHandler:
+    """A handler as a class: say what the payload looks like, and handle it.
+
+    One object is made per attempt. `handle` may be async, and may take a context as well.
+    """
+
+    @classmethod
+    def payload_model(cls) -> Any:
+        """The type that the input must have: a pydantic model, or anything pydantic can check."""
+        return Any
+
+    def handle(self, payload: Any) -> Any:
+        """Do the work; what is returned is kept as the task's output."""
+        msg = f"{type(self).__name__} must define handle(self, payload)."
+        raise NotImplementedError(msg)
+
+
+class Handler(msgspec.Struct, frozen=True):
+    """A function that serves one type of task."""
+
+    type: str
+    function: Callable[..., Any]
+    takes_context: bool
+    executor: Executor
+    adapter: pydantic.TypeAdapter[Any] | None = None
+    timeout: float | None = None
+    retry: RetryPolicy | None = INHERIT
+
+    def read(self, raw: msgspec.Raw) -> Any:
+        """The input as its annotation wants it; pydantic's error tells what does not fit."""
+        return payload.from_json(raw) if self.adapter is None else self.adapter.validate_json(bytes(raw))
+
+
+def make_handler(
+    type_: str,
+    function: Any,
+    *,
+    timeout: float | None = None,
+    retry: RetryPolicy | None = INHERIT,
+    executor: Executor | None = None,
+) -> Handler:
+    """Look a function or handler class over; whatever is wrong with it is said now, not when a task arrives."""
+    if not isinstance(type_, str) or not type_:
+        msg = f"The type of a task must be a string with at least one character, not {type_!r}."
+        raise InvalidHandler(msg)
+    if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0):
+        msg = f"The handler of {type_!r} has timeout={timeout!r}; give more than zero seconds."
+        raise InvalidInput(msg)
+    if inspect.isclass(function):
+        function, annotation, takes_context, is_async = _look_at_class(type_, function)
+    else:
+        annotation, takes_context, is_async = _look_at_function(type_, function)
+    executor = executor or ("async" if is_async else "thread")
+    _check_executor(type_, function, executor, is_async=is_async, takes_context=takes_context)
+    return Handler(
+        type=type_,
+        function=function,
+        takes_context=takes_context,
+        executor=executor,
+        adapter=_adapter(type_, annotation),
+        timeout=timeout,
+        retry=retry,
+    )
+
+
+def _look_at_function(type_: str, function: Any) -> tuple[Any, bool, bool]:
+    if not callable(function):
+        msg = f"The handler of {type_!r} is {function!r}, which cannot be called. {EXAMPLE}"
+        raise InvalidHandler(msg)
+    parameters = list(inspect.signature(function).parameters.values())
+    takes_context = _takes_context(type_, function, parameters)
+    is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
+    return _annotation(type_, function, parameters[0]), takes_context, is_async
+
+
+def _look_at_class(type_: str, handler: type) -> tuple[Callable[..., Any], Any, bool, bool]:
+    model, handle = getattr(handler, "payload_model", None), getattr(handler, "handle", None)
+    if not callable(model) or not callable(handle) or handle is BaseJobHandler.handle:
+        msg = (
+            f"{handler.__name__} cannot handle {type_!r}: a handler class has a classmethod payload_model() "
+            "and a method handle(self, payload). Derive it from tenure.BaseJobHandler."
+        )
+        raise InvalidHandler(msg)
+    parameters = list(inspect.signature(handle).parameters.values())[1:]
+    takes_context = _takes_context(type_, handle, parameters)
+    is_async = inspect.iscoroutinefunction(handle)
+
+    def run(*arguments: Any) -> Any:
+        return handle(handler(), *arguments)
+
+    async def run_async(*arguments: Any) -> Any:
+        return await handle(handler(), *arguments)
+
+    return (run_async if is_async else run), model(), takes_context, is_async
+
+
+def _takes_context(type_: str, function: Any, parameters: list[inspect.Parameter]) -> bool:
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    needed = [parameter for parameter in parameters if parameter.default is parameter.empty]
+    usable = [parameter for parameter in parameters if parameter.kind in positional]
+    if not usable or len(needed) > 2 or any(parameter not in usable[:2] for parameter in needed):
+        name = getattr(function, "__qualname__", repr(function))
+        msg = f"{name}{inspect.signature(function)} cannot handle {type_!r}: it must take the input, and may take a context. {EXAMPLE}"
+        raise InvalidHandler(msg)
+    return len(usable) > 1 and (usable[1].default is usable[1].empty or usable[1].name == "context")
+
+
+def _annotation(type_: str, function: Any, parameter: inspect.Parameter) -> Any:
+    if parameter.annotation is parameter.empty:
+        return Any
+    if not isinstance(parameter.annotation, str):
+        return parameter.annotation
+    try:
+        return typing.get_type_hints(inspect.unwrap(function))[parameter.name]
+    except NameError as error:
+        msg = (
+            f"The handler of {type_!r} annotates its input as {parameter.annotation!r}, and {error}. "
+            "Define that type at the top of the module, outside `if TYPE_CHECKING`."
+        )
+        raise InvalidHandler(msg) from None
+
+
+def _adapter(type_: str, annotation: Any) -> pydantic.TypeAdapter[Any] | None:
+    if annotation is Any:
+        return None
+    try:
+        return pydantic.TypeAdapter(annotation)
+    except pydantic.errors.PydanticSchemaGenerationError as error:
+        msg = f"The input of {type_!r} is annotated as {annotation!r}, which pydantic cannot check: {error.message.splitlines()[0]}"
+        raise InvalidHandler(msg) from None
+
+
+def _check_executor(type_: str, function: Any, executor: str, *, is_async: bool, takes_context: bool) -> None:
+    if executor not in EXECUTORS:
+        raise InvalidHandler(one_of("executor", executor, EXECUTORS))
+    if is_async != (executor == "async"):
+        kind = (
+            "an async function runs on the event loop"
+            if is_async
+            else "a plain function runs on a thread or in a process"
+        )
+        msg = f"The handler of {type_!r} asks for executor={executor!r}, but {kind}."
+        raise InvalidHandler(msg)
+    if executor == "process":
+        if takes_context:
+            msg = f"The handler of {type_!r} runs in a process of its own, where no context can follow. Let it take the input only."
+            raise InvalidHandler(msg)
+        if "<" in getattr(function, "__qualname__", "<"):
+            msg = f"The handler of {type_!r} runs in a process of its own, which must find it by name. Define it at the top of a module."
+            raise InvalidHandler(msg)

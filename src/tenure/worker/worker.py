@@ -1,0 +1,539 @@
+"""The worker: claim, run, settle, until told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import logging
+import os
+import random
+import secrets
+import signal
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
+
+from tenure import lifecycle, times
+from tenure.errors import DamagedRecord, InvalidHandler, InvalidInput, StoreError, StoreUnavailable
+from tenure.queue import Queue
+from tenure.retry import RetryPolicy
+from tenure.stores.base import Claimed, Query, Want
+from tenure.sweeper import DEFAULT_RETENTION, Retention, Sweeper
+from tenure.task import Task, TaskStatus
+from tenure.worker.attempt import Attempt, Middleware, Stop
+from tenure.worker.backoff import Backoff
+from tenure.worker.context import Context
+from tenure.worker.executors import Executors
+from tenure.worker.handlers import INHERIT, Executor, Handler, make_handler
+from tenure.worker.heartbeat import Heartbeat
+from tenure.worker.settler import Settler
+
+log = logging.getLogger("tenure.worker")
+
+PREFETCH_SECONDS = 0.05
+PREFETCH_LIMIT = 1000
+UNSETTLED_LIMIT = 5000
+BUFFER_PATIENCE = 1.0
+DEFAULT_POLICY = RetryPolicy()
+
+F = TypeVar("F", bound=Callable[..., Any])
+Hook = Callable[..., Awaitable[None] | None]
+
+
+class Worker:
+    """Runs handlers for the tasks of a queue.
+
+    `run()` goes on until it is stopped; `run(until_idle=True)` until nothing is due and nothing
+    runs; `run(max_tasks=n)` until it has run n tasks.
+    """
+
+    def __init__(
+        self,
+        queue: Queue,
+        *,
+        queues: Iterable[str] = ("default",),
+        concurrency: int = 32,
+        lease: float | timedelta = 30.0,
+        retry: RetryPolicy | None = DEFAULT_POLICY,
+        worker_id: str | None = None,
+        poll: float = 1.0,
+        grace: float = 30.0,
+        cancel_grace: float = 1.0,
+        sweep_interval: float = 5.0,
+        retention: Retention = DEFAULT_RETENTION,
+        handlers: Iterable[Handler] = (),
+    ) -> None:
+        if isinstance(concurrency, bool) or not isinstance(concurrency, int) or concurrency < 1:
+            msg = f"concurrency={concurrency!r} must be a whole number, at least 1."
+            raise InvalidInput(msg)
+        self.queue = queue
+        self.queues = _names(queues)
+        self.concurrency = concurrency
+        self.lease = _positive("lease", lease)
+        self.worker_id = worker_id or f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+        self.retry = retry
+        self.poll = _positive("poll", poll).total_seconds()
+        self.grace = times.seconds(grace, "grace").total_seconds()
+        self.cancel_grace = times.seconds(cancel_grace, "cancel_grace").total_seconds()
+        self.sweep_interval = _positive("sweep_interval", sweep_interval).total_seconds()
+        self._sweeper = Sweeper(queue.store, retention)
+        self._handlers = {handler.type: handler for handler in handlers}
+        self._middleware: list[Middleware] = []
+        self._hooks: dict[str, list[Hook]] = {"startup": [], "shutdown": [], "success": [], "error": []}
+        self._run: _Run | None = None
+
+    # -- handlers
+
+    def task(
+        self,
+        type: str,  # noqa: A002 - the contract's names
+        *,
+        timeout: float | None = None,
+        retry: RetryPolicy | None = INHERIT,
+        executor: Executor | None = None,
+    ) -> Callable[[F], F]:
+        """Register a function for a type: `@worker.task("send_reminder", timeout=30)`."""
+
+        def register(function: F) -> F:
+            self.add(make_handler(type, function, timeout=timeout, retry=retry, executor=executor))
+            return function
+
+        return register
+
+    def register(self, handler: Any, type: str | None = None, **settings: Any) -> Any:  # noqa: A002
+        """Register a handler class or function; the type is its `job_type`, or the given one, or its name."""
+        name = type or getattr(handler, "job_type", None) or getattr(handler, "__name__", None)
+        if name is None:
+            msg = f"{handler!r} has no name. Say which type it handles: register(handler, 'my_type')."
+            raise InvalidHandler(msg)
+        self.add(make_handler(name, handler, **settings))
+        return handler
+
+    def add(self, handler: Handler) -> None:
+        """Register a handler that was made before."""
+        if handler.type in self._handlers:
+            msg = f"The type {handler.type!r} already has a handler. Each type has one."
+            raise InvalidHandler(msg)
+        self._handlers[handler.type] = handler
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """The types this worker takes."""
+        return tuple(self._handlers)
+
+    def middleware(self, layer: Middleware) -> Middleware:
+        """Wrap every attempt: `async def layer(context, call_next): …; return await call_next()`."""
+        self._middleware.append(layer)
+        return layer
+
+    def on_startup(self, hook: Hook) -> Hook:
+        """Call `hook()` before the first claim."""
+        return self._hook("startup", hook)
+
+    def on_shutdown(self, hook: Hook) -> Hook:
+        """Call `hook()` after the last task has been settled."""
+        return self._hook("shutdown", hook)
+
+    def on_success(self, hook: Hook) -> Hook:
+        """Call `hook(task)` when a completion is durable."""
+        return self._hook("success", hook)
+
+    def on_error(self, hook: Hook) -> Hook:
+        """Call `hook(task, error)` when a failed attempt is recorded."""
+        return self._hook("error", hook)
+
+    def _hook(self, name: str, hook: Hook) -> Hook:
+        self._hooks[name].append(hook)
+        return hook
+
+    async def call_hooks(self, name: str, *arguments: Any) -> None:
+        """Call the hooks of a name; what they raise is logged and harms nobody."""
+        for hook in self._hooks[name]:
+            try:
+                called = hook(*arguments)
+                if inspect.isawaitable(called):
+                    await called
+            except Exception:
+                log.exception("the %s hook %r failed", name, hook)
+
+    def has_hooks(self, name: str) -> bool:
+        """Whether anybody wants to be called."""
+        return bool(self._hooks[name])
+
+    # -- running
+
+    async def run(self, *, until_idle: bool = False, max_tasks: int | None = None) -> int:
+        """Work, and return the number of attempts that were ended here."""
+        if self._run is not None:
+            msg = f"Worker {self.worker_id} is running already."
+            raise InvalidInput(msg)
+        if not self._handlers:
+            msg = "This worker has no handlers. Register one: @worker.task('my_type')."
+            raise InvalidHandler(msg)
+        if max_tasks is not None and (isinstance(max_tasks, bool) or not isinstance(max_tasks, int) or max_tasks < 1):
+            msg = f"max_tasks={max_tasks!r} must be a whole number, at least 1."
+            raise InvalidInput(msg)
+        self._run = _Run(self, self._sweeper, dict(self._handlers), self._middleware, until_idle, max_tasks)
+        try:
+            return await self._run.work()
+        finally:
+            self._run = None
+
+    def stop(self, *, now: bool = False) -> None:
+        """Stop gracefully: claim no more, give back what has not started, let the rest finish within `grace`.
+
+        With `now`, what runs is cancelled and given back at once.
+        """
+        if self._run is not None:
+            self._run.stop(now=now)
+
+
+class _Run:
+    """One call of `Worker.run`: the claimer, its slots and its helpers."""
+
+    def __init__(
+        self,
+        worker: Worker,
+        sweeper: Sweeper,
+        handlers: Mapping[str, Handler],
+        middleware: list[Middleware],
+        until_idle: bool,
+        max_tasks: int | None,
+    ) -> None:
+        self.worker, self.handlers, self.middleware = worker, handlers, middleware
+        self.store = worker.queue.store
+        self.until_idle, self.max_tasks = until_idle, max_tasks
+        self.loop = asyncio.get_running_loop()
+        self.started_at: datetime | None = None
+        self.held: dict[str, Attempt] = {}
+        self.buffer: deque[Attempt] = deque()
+        self.running: set[Attempt] = set()
+        self.executors = Executors(worker.concurrency)
+        self.settler = Settler(self.store, self._settled)
+        self.sweeper = sweeper
+        self.heartbeat = Heartbeat(
+            self.store, worker.worker_id, worker.lease, self.held.values, self._describe, self._on_lost, self._on_cancel
+        )
+        self.want = Want(
+            worker.worker_id,
+            worker.queues,
+            {
+                type_: None if (policy := self._policy(handler)) is None else policy.max_attempts
+                for type_, handler in handlers.items()
+            },
+            0,
+            worker.lease,
+        )
+        self.claimed = self.ended = 0
+        self.rate = _Rate()
+        self.stopping = self.stopping_now = False
+        self.changed = asyncio.Event()
+        self.nap: asyncio.Future[None] | None = None
+
+    # -- the life of a run
+
+    async def work(self) -> int:
+        worker = self.worker
+        self.started_at = await self.store.now()
+        await worker.call_hooks("startup")
+        log.info("worker %s takes %s from %s", worker.worker_id, ", ".join(self.handlers), ", ".join(worker.queues))
+        self.heartbeat.start()
+        sweeping = asyncio.create_task(self._sweep_now_and_then(), name="tenure-sweeper")
+        try:
+            with self._signals():
+                await self._claim_until_stopped()
+                await self._finish()
+        except asyncio.CancelledError:
+            self.stop(now=True)
+            await self._finish()
+            raise
+        finally:
+            sweeping.cancel()
+            await asyncio.wait([sweeping])
+            await asyncio.to_thread(self.heartbeat.stop)
+            self.executors.close()
+            await worker.call_hooks("shutdown")
+            log.info("worker %s stopped after %d tasks", worker.worker_id, self.ended)
+        return self.ended
+
+    def stop(self, *, now: bool = False) -> None:
+        self.stopping = True
+        if now:
+            self.stopping_now = True
+            self._interrupt_all()
+        self.changed.set()
+        if self.nap is not None:
+            self.nap.cancel()
+
+    @contextlib.contextmanager
+    def _signals(self) -> Any:
+        """SIGTERM and SIGINT stop gracefully, a second one stops now. Only the main thread may listen."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def on_signal(number: int) -> None:
+            name = signal.Signals(number).name
+            log.warning(
+                "%s: %s", name, "stopping now" if self.stopping else f"finishing within {self.worker.grace:g} s"
+            )
+            self.stop(now=self.stopping)
+
+        previous = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+        for number in previous:
+            self.loop.add_signal_handler(number, on_signal, number)
+        try:
+            yield
+        finally:
+            for number, handler in previous.items():
+                self.loop.remove_signal_handler(number)
+                signal.signal(number, handler)
+
+    async def _finish(self) -> None:
+        """Give back what has not started, let the rest finish within the grace, then cancel and release it."""
+        self._give_back("its worker was shut down")
+        deadline = self.loop.time() + (0 if self.stopping_now else self.worker.grace)
+        while self.running and self.loop.time() < deadline and not self.stopping_now:
+            self.changed.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout_at(deadline):
+                    await self.changed.wait()
+        self._interrupt_all()
+        while self.running:
+            await asyncio.wait([attempt.running for attempt in self.running if attempt.running is not None])
+        await self.settler.drain()
+
+    def _interrupt_all(self) -> None:
+        for attempt in list(self.running):
+            attempt.interrupt(Stop.Shutdown)
+
+    # -- claiming
+
+    async def _claim_until_stopped(self) -> None:
+        backoff = Backoff("claim tasks")
+        while not self.stopping:
+            count = self._room()
+            if count <= 0:
+                if self.max_tasks is not None and self.claimed >= self.max_tasks and not self.held:
+                    return
+                await self._wait_for_change()
+                continue
+            mark = self.store.mark()
+            sent = time.monotonic()
+            try:
+                if backoff.failing:
+                    await self._give_back_unknown()
+                claimed = await self.store.claim(_counted(self.want, count))
+            except StoreUnavailable as error:
+                await backoff.wait(error)
+                continue
+            backoff.reset()
+            self._take(claimed, sent)
+            if not claimed.tasks and not claimed.overdue:
+                if self.until_idle and not self.held:
+                    return
+                await self._nap(mark, claimed.next_due)
+
+    def _room(self) -> int:
+        """Free slots, plus what will be started within the next moment at the current rate."""
+        prefetch = min(int(self.rate.per_second * PREFETCH_SECONDS), PREFETCH_LIMIT)
+        if self.settler.unsettled > UNSETTLED_LIMIT or len(self.buffer) > prefetch // 2:
+            return 0
+        room = self._free_slots() + prefetch - len(self.buffer)
+        return room if self.max_tasks is None else min(room, self.max_tasks - self.claimed)
+
+    def _free_slots(self) -> int:
+        return self.worker.concurrency - len(self.running) - self.executors.abandoned
+
+    def _take(self, claimed: Claimed, sent: float) -> None:
+        held_until = sent + self.worker.lease.total_seconds()
+        for task in claimed.tasks:
+            handler = self.handlers[task.type]
+            attempt = Attempt(task, handler, self._policy(handler), held_until)
+            self.held[task.id] = attempt
+            self.buffer.append(attempt)
+        self.claimed += len(claimed.tasks)
+        self._start()
+
+    def _start(self) -> None:
+        free = self._free_slots()
+        while self.buffer and free > 0 and not self.stopping:
+            attempt = self.buffer.popleft()
+            if attempt.stopped is not None:
+                self._end_unstarted(attempt)
+                continue
+            free -= 1
+            self.running.add(attempt)
+            attempt.running = self.loop.create_task(self._attempt(attempt))
+
+    async def _attempt(self, attempt: Attempt) -> None:
+        attempt.context = context = Context(
+            attempt.task, self.worker.queue, on_extended=lambda lease: attempt.held_for(lease, time.monotonic())
+        )
+        context.cancel_requested = attempt.task.cancel_requested
+        timer = (
+            None if attempt.timeout is None else self.loop.call_later(attempt.timeout, attempt.interrupt, Stop.Timeout)
+        )
+        try:
+            rule = await attempt.run(context, self.executors, self.middleware)
+        finally:
+            if timer is not None:
+                timer.cancel()
+            self.running.discard(attempt)
+            self.changed.set()
+        if rule is None:
+            self._forget(attempt)
+            log.warning("task %s: gave up its handler, because the lease could not be kept", attempt.task.id)
+        else:
+            self.settler.put(attempt, rule)
+        self._start()
+
+    async def _nap(self, mark: object, next_due: datetime | None) -> None:
+        """Sleep until something is written, the next task is due, or the poll interval is over."""
+        seconds = self.worker.poll * random.uniform(0.8, 1)  # noqa: S311 - spreading workers
+        if next_due is not None:
+            until_due = (next_due - await self.store.now()).total_seconds()
+            seconds = min(seconds, max(until_due, 0))
+        if self.stopping:
+            return
+        self.nap = asyncio.ensure_future(self.store.wait(mark, seconds))
+        await asyncio.wait([self.nap])
+        self.nap = None
+
+    async def _wait_for_change(self) -> None:
+        self.changed.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self.worker.poll):
+                await self.changed.wait()
+
+    # -- giving back
+
+    def _give_back(self, why: str, *, older_than: float = 0.0) -> None:
+        """Release claimed tasks that have not started, so that others need not wait for the lease."""
+        limit = time.monotonic() - older_than
+        while self.buffer and self.buffer[0].claimed_at <= limit:
+            attempt = self.buffer.popleft()
+            self._end_unstarted(attempt, why)
+
+    def _end_unstarted(self, attempt: Attempt, why: str = "given back unstarted") -> None:
+        if attempt.stopped is Stop.Lost:
+            self._forget(attempt)
+            return
+        fence = attempt.task.fence
+        self.settler.put(attempt, lambda task, now: lifecycle.release(task, fence, now, why))
+
+    async def _give_back_unknown(self) -> None:
+        """A claim whose answer was lost may have taken effect: give back what is held in our name without our knowing."""
+        page = await self.store.find(
+            Query(status=TaskStatus.Running, worker_id=self.worker.worker_id, limit=PREFETCH_LIMIT)
+        )
+        for task in page.tasks:
+            if task.id not in self.held:
+                attempt = Attempt(task, self.handlers[task.type], None, 0.0)
+                self.held[task.id] = attempt
+                self._end_unstarted(attempt, "the answer to its claim was lost")
+
+    # -- what others report
+
+    def _on_lost(self, attempt: Attempt) -> None:
+        self.loop.call_soon_threadsafe(attempt.interrupt, Stop.Lost)
+
+    def _on_cancel(self, attempt: Attempt) -> None:
+        """Tell the handler at once, and stop it after the grace if it does not listen."""
+        if attempt.context is None:
+            self.loop.call_soon_threadsafe(attempt.interrupt, Stop.Cancel)
+        elif not attempt.context.cancel_requested:
+            attempt.context.cancel_requested = True
+            self.loop.call_soon_threadsafe(
+                lambda: self.loop.call_later(self.worker.cancel_grace, attempt.interrupt, Stop.Cancel)
+            )
+
+    def _settled(self, attempt: Attempt, task: Task | None) -> Awaitable[None] | None:
+        self._forget(attempt)
+        if task is None:
+            return None
+        self.ended += 1
+        self.rate.tick()
+        if task.status is TaskStatus.Completed:
+            return self.worker.call_hooks("success", task) if self.worker.has_hooks("success") else None
+        if attempt.error is not None:
+            log.warning(
+                "task %s (%s) failed in attempt %d: %s; now %s",
+                task.id, task.type, task.attempts, task.last_error, task.status,
+            )  # fmt: skip
+            return self.worker.call_hooks("error", task, attempt.error) if self.worker.has_hooks("error") else None
+        return None
+
+    def _forget(self, attempt: Attempt) -> None:
+        attempt.settled = True
+        if self.held.get(attempt.task.id) is attempt:
+            del self.held[attempt.task.id]
+        self.changed.set()
+
+    # -- helpers
+
+    async def _sweep_now_and_then(self) -> None:
+        while True:
+            await asyncio.sleep(self.worker.sweep_interval * random.uniform(0.5, 1))  # noqa: S311
+            self._give_back("waited too long for a free slot", older_than=BUFFER_PATIENCE)
+            try:
+                await self.sweeper.sweep()
+                await self.sweeper.prune()
+            except (StoreError, DamagedRecord) as error:
+                log.debug("sweep failed, the next one may not: %s", error)
+
+    def _policy(self, handler: Handler) -> RetryPolicy | None:
+        return self.worker.retry if handler.retry is INHERIT else handler.retry
+
+    def _describe(self) -> dict[str, Any]:
+        return {
+            "id": self.worker.worker_id,
+            "host": socket.gethostname(),
+            "pid": os.getpid(),
+            "queues": list(self.worker.queues),
+            "types": list(self.handlers),
+            "concurrency": self.worker.concurrency,
+            "running": len(self.running),
+            "started_at": self.started_at.isoformat() if self.started_at else "",
+        }
+
+
+class _Rate:
+    """How many tasks end per second, of late."""
+
+    def __init__(self) -> None:
+        self.per_second = 0.0
+        self._count = 0
+        self._since = time.monotonic()
+
+    def tick(self) -> None:
+        self._count += 1
+        elapsed = time.monotonic() - self._since
+        if elapsed > PREFETCH_SECONDS / 2:
+            self.per_second = (self.per_second + self._count / elapsed) / 2
+            self._count, self._since = 0, time.monotonic()
+
+
+def _counted(want: Want, count: int) -> Want:
+    return Want(want.worker_id, want.queues, want.types, count, want.lease)
+
+
+def _positive(field: str, value: float | timedelta) -> timedelta:
+    duration = times.seconds(value, field)
+    if not duration:
+        msg = f"{field}={value!r} must be more than zero seconds."
+        raise InvalidInput(msg)
+    return duration
+
+
+def _names(queues: Iterable[str]) -> tuple[str, ...]:
+    names = (queues,) if isinstance(queues, str) else tuple(queues)
+    if not names or not all(isinstance(name, str) and name for name in names):
+        msg = f"queues={queues!r} must name at least one queue."
+        raise InvalidInput(msg)
+    return names
