@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -194,7 +195,7 @@ class RescheduleError(Exception):
             ("delay_seconds", delay_seconds),
             ("extend_expiration_seconds", extend_expiration_seconds),
         ):
-            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= sys.float_info.max:
                 msg = f"{name}={value!r} must be a number of seconds, zero or more."
                 raise InvalidInput(msg)
         super().__init__(f"run again in {delay_seconds:g} s")

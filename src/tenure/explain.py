@@ -73,6 +73,8 @@ def _ended(task: Task) -> str:
         return f"cancelled{by} at {moment}{reason}"
     if task.status is TaskStatus.Failed:
         return f"failed for good at {moment} after {_times(task.attempts, 'attempt')}: {task.last_error}"
+    if task.status is TaskStatus.Archived and task.archived_at is not None:
+        return f"archived at {to_text(task.archived_at)}; it had ended at {moment}"
     return f"{task.status} at {moment}"
 
 

@@ -14,9 +14,6 @@ if TYPE_CHECKING:
 
 _COUNTER_LIMIT = 1 << 12
 _random = random.Random()
-os.register_at_fork(after_in_child=_random.seed)
-
-
 _VARIANT = 1 << 63
 
 
@@ -45,6 +42,15 @@ class _Series:
 
 
 _series = _Series()
+
+
+def _begin_anew() -> None:
+    """A forked child shares neither the parent's random numbers nor a lock that one of its threads held."""
+    _random.seed()
+    _series.lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_begin_anew)
 
 
 def new_id(now: datetime) -> str:

@@ -8,7 +8,7 @@ event; a store puts it in place of the version it was computed from, or not at a
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, overload
 
 import msgspec
 
@@ -67,7 +67,7 @@ def claim(
         Event(task.version + 1, Running, now, "claimed", task.attempts + 1, fence, worker_id),
         fence=fence,
         worker_id=worker_id,
-        lease_expires_at=now + lease,
+        lease_expires_at=later(now, lease),
         started_at=now,
         limit=task.limit or _limit(task, policy_max),
         progress=None,
@@ -88,7 +88,8 @@ def complete(task: Task, fence: int, output: msgspec.Raw, now: datetime) -> Task
     if not lapsed:
         _require_owner(task, fence)
     worker = task.worker_id or task.history[-1].worker
-    event = Event(task.version + 1, TaskStatus.Completed, now, "completed", task.attempts + 1, fence, worker)
+    attempt = task.attempts if lapsed else task.attempts + 1
+    event = Event(task.version + 1, TaskStatus.Completed, now, "completed", attempt, fence, worker)
     return _next(task, event, worker_id=None, lease_expires_at=None, completed_at=now, output_json=output)
 
 
@@ -150,6 +151,7 @@ def cancel(task: Task, now: datetime, reason: str | None = None, by: str | None 
     """Pending ends at once; running is asked to stop; asking twice changes nothing."""
     if task.status is TaskStatus.Cancelled or (task.status is Running and task.cancel_requested):
         return task
+    reason, by = _legible(reason), _legible(by)
     asked = replace(task, cancel_requested=True, cancelled_by=by, cancel_reason=reason)
     if task.status is Pending:
         return _cancelled(asked, now, "cancelled")
@@ -173,7 +175,7 @@ def retry(task: Task, now: datetime, *, keep_attempts: bool = False, by: str | N
     attempts = task.attempts if keep_attempts else 0
     return _next(
         task,
-        _event(task, now, Pending, "retried", _said(None, by), attempts=attempts),
+        _event(task, now, Pending, "retried", _said(None, _legible(by)), attempts=attempts),
         available_at=now,
         attempts=attempts,
         limit=0,
@@ -208,10 +210,10 @@ def took_effect(change: Task, stored: Task) -> bool:
     return change.history[-1] in stored.history
 
 
-def later(moment: datetime, delay: float) -> datetime:
+def later(moment: datetime, delay: float | timedelta) -> datetime:
     """`moment + delay`, as far as a calendar goes."""
     try:
-        return moment + timedelta(seconds=delay)
+        return moment + (delay if isinstance(delay, timedelta) else timedelta(seconds=delay))
     except OverflowError:
         return FOREVER
 
@@ -280,4 +282,14 @@ def _said(reason: str | None, by: str | None) -> str | None:
 
 def _clipped(text: str, limit: int) -> str:
     """Keep the end of a long text: that is where a traceback says what happened."""
+    text = _legible(text)
     return text if len(text) <= limit else "… " + text[-limit:]
+
+
+@overload
+def _legible(text: str) -> str: ...
+@overload
+def _legible(text: str | None) -> str | None: ...
+def _legible(text: str | None) -> str | None:
+    """Other people's words as text that can be stored: a file name in an error may hold bytes that are no Unicode."""
+    return None if text is None else str(text).encode(errors="backslashreplace").decode()

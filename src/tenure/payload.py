@@ -14,7 +14,18 @@ from tenure.errors import InvalidInput
 
 NULL = msgspec.Raw(b"null")
 
-_encode = msgspec.json.Encoder().encode
+DEPTH_LIMIT = 100
+"""How deep lists and objects may be nested: less than any parser on the way back would refuse."""
+
+
+def _plain(value: Any) -> Any:
+    """A text or number of a class of its own, as the plain value that it will come back as."""
+    if isinstance(value, str):
+        return str.__str__(value)
+    return int.__int__(value) if isinstance(value, int) else float.__float__(value)
+
+
+_encode = msgspec.json.Encoder(enc_hook=_plain).encode
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
 _decode = msgspec.json.Decoder().decode
 
@@ -29,14 +40,14 @@ def to_json(value: Any, field: str = "input") -> msgspec.Raw:
         if isinstance(value, pydantic.BaseModel):
             return _model_json(value, field)
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            value = dataclasses.asdict(value)
+            return _dataclass_json(value, field)
+    _check(value, field, DEPTH_LIMIT)
     try:
-        _check(value, field)
         return msgspec.Raw(_encode(value))
-    except RecursionError:
-        msg = f"{field} is nested too deeply (or contains itself) to be JSON."
     except UnicodeEncodeError as error:
         msg = f"{field} holds text that is not valid Unicode ({error.reason}). Send such bytes as base64."
+    except ValueError as error:
+        msg = f"{field} holds a number that cannot be written as JSON ({error}). Send it as a string."
     raise InvalidInput(msg)
 
 
@@ -65,23 +76,35 @@ def _model_json(value: pydantic.BaseModel, field: str) -> msgspec.Raw:
     return to_json(dumped, field)
 
 
+def _dataclass_json(value: Any, field: str) -> msgspec.Raw:
+    try:
+        fields = dataclasses.asdict(value)
+    except Exception as error:
+        msg = f"{field} of {type(value).__name__} is not JSON: {error}"
+        raise InvalidInput(msg) from None
+    return to_json(fields, field)
+
+
 _PLAIN = frozenset({str, int, bool, type(None)})
 """Leaves that need no further look, by exact type: the quick way through a usual payload."""
 
 
-def _check(value: Any, path: str) -> None:
+def _check(value: Any, path: str, depth: int) -> None:
     """Walk the value; every leaf must be a type that comes back from JSON as it went in."""
+    if not depth:
+        msg = f"{path[:60]}… is nested more than {DEPTH_LIMIT} levels deep, or contains itself. Flatten it."
+        raise InvalidInput(msg)
     if isinstance(value, dict):
         for key, item in value.items():
             if not isinstance(key, str):
                 msg = f"{path} has the key {key!r}, which is no string. JSON objects have string keys only."
                 raise InvalidInput(msg)
             if type(item) not in _PLAIN:
-                _check(item, f"{path}.{key}")
+                _check(item, f"{path}.{key}", depth - 1)
     elif isinstance(value, (list, tuple)):
         for index, item in enumerate(value):
             if type(item) not in _PLAIN:
-                _check(item, f"{path}[{index}]")
+                _check(item, f"{path}[{index}]", depth - 1)
     elif isinstance(value, float):
         if not math.isfinite(value):
             msg = f"{path} is {value!r}, which JSON cannot express. Send null or a string instead."

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import math
+import sys
 
 import msgspec
 
 from tenure.errors import InvalidInput
+
+LONGEST = sys.float_info.max
+"""More seconds than any calendar has, and still a number to reckon with."""
 
 
 class RetryPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -43,8 +47,8 @@ class RetryPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
         try:
             plain = self.base * self.multiplier ** (attempt - 1)
         except OverflowError:
-            plain = math.inf
-        cap = math.inf if self.max_delay is None else self.max_delay
+            plain = math.inf if self.base else 0.0
+        cap = LONGEST if self.max_delay is None else self.max_delay
         factor = 1 - self.jitter + 2 * self.jitter * roll
         return min(min(plain, cap) * factor, cap)
 
@@ -62,9 +66,9 @@ def effective_max(job_max: int, policy_max: int | None) -> int:
     return min((limit for limit in (job_max, policy_max) if limit > 0), default=1)
 
 
-def _require(name: str, value: float, *, at_least: float, at_most: float = math.inf) -> None:
+def _require(name: str, value: float, *, at_least: float, at_most: float = LONGEST) -> None:
     number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not at_least <= value <= at_most or math.isinf(value):
-        bound = f"between {at_least:g} and {at_most:g}" if at_most < math.inf else f"finite and at least {at_least:g}"
+    if not number or not at_least <= value <= at_most:
+        bound = f"between {at_least:g} and {at_most:g}" if at_most < LONGEST else f"finite and at least {at_least:g}"
         msg = f"RetryPolicy({name}={value!r}): {name} must be a number, {bound}."
         raise InvalidInput(msg)

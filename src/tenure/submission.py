@@ -84,6 +84,8 @@ class Form(msgspec.Struct, frozen=True):
             "available_at": _available_at(options, now),
             "expires_at": _expires_at(options, now),
         }
+        _keep(options)
+        _scope(options)
         plain = all(options.get(name) is None for name in ("task_id", "idempotency_key", "slot"))
         return cls(options, now, words, plain)
 
@@ -113,7 +115,8 @@ def _rest(options: SubmitOptions) -> dict[str, Any]:
             given[name] = check(name, value)
     if (retries := options.get("max_retries")) is not None:
         if "max_attempts" in given:
-            msg = "Give max_attempts or max_retries, not both: max_retries=n means max_attempts=n+1."
+            both = _listed([("max_attempts", given["max_attempts"]), ("max_retries", retries)])
+            msg = f"Give only one of {both}: max_retries=n means max_attempts=n+1."
             raise InvalidInput(msg)
         given["max_attempts"] = _count("max_retries", retries) + 1
     return given
@@ -133,9 +136,7 @@ def _reserved(task: Task, options: SubmitOptions, now: datetime) -> Submission:
         kind, scope, key = Kind.Slot, "slot", _slot(slot)
     else:
         assert key is not None
-        kind, scope = idempotency.scope_of(
-            _text("idempotency_scope", options.get("idempotency_scope", "task_type")), task.type
-        )
+        kind, scope = idempotency.scope_of(_scope(options), task.type)
         key = _text("idempotency_key", key)
     keep = _keep(options)
     start = max(now, task.available_at) if kind is Kind.Slot else now
@@ -159,21 +160,22 @@ def _remembered(task: Task, until: datetime, key: str | None = None) -> Task:
     return msgspec.structs.replace(task, remember_until=until, idempotency_key=key)
 
 
+def _scope(options: SubmitOptions) -> str:
+    return _text("idempotency_scope", options.get("idempotency_scope", idempotency.TASK_TYPE))
+
+
 def _keep(options: SubmitOptions) -> timedelta | None:
     """How long the key's record lives; None is for ever."""
     if "idempotency_ttl" in options and "idempotency_ttl_days" in options:
-        msg = "Give idempotency_ttl or idempotency_ttl_days, not both."
+        given = f"idempotency_ttl={options['idempotency_ttl']!r} or idempotency_ttl_days={options['idempotency_ttl_days']!r}"
+        msg = f"Give {given}, not both."
         raise InvalidInput(msg)
     if "idempotency_ttl" in options:
         ttl = options["idempotency_ttl"]
         return None if ttl is None else times.seconds(ttl, "idempotency_ttl")
     if "idempotency_ttl_days" in options:
         days = options["idempotency_ttl_days"]
-        return (
-            None
-            if days is None
-            else times.seconds(_number("idempotency_ttl_days", days) * 86_400, "idempotency_ttl_days")
-        )
+        return None if days is None else times.seconds(days, "idempotency_ttl_days", times.DAY)
     return DEFAULT_KEEP
 
 
@@ -186,7 +188,7 @@ def _available_at(options: SubmitOptions, now: datetime) -> datetime:
     if not given:
         return now
     if len(given) > 1:
-        msg = f"Give only one of {', '.join(name for name, _ in given)}: each says when the task is due."
+        msg = f"Give only one of {_listed(given)}: each says when the task is due."
         raise InvalidInput(msg)
     name, value = given[0]
     if name == "delay":
@@ -199,12 +201,16 @@ def _expires_at(options: SubmitOptions, now: datetime) -> datetime | None:
     if not given:
         return None
     if len(given) > 1:
-        msg = f"Give only one of {', '.join(f'{name}={value!r}' for name, value in given)}: each sets the deadline."
+        msg = f"Give only one of {_listed(given)}: each sets the deadline."
         raise InvalidInput(msg)
     name, value = given[0]
     if name == "expires_at":
         return _moment(name, value)
     return times.after(now, times.seconds(value, name), name)  # type: ignore[arg-type]
+
+
+def _listed(given: list[tuple[str, Any]]) -> str:
+    return ", ".join(f"{name}={value!r}" for name, value in given)
 
 
 def _moment(field: str, value: object) -> datetime:
@@ -232,6 +238,10 @@ def _text(field: str, value: object, limit: int = KEY_LIMIT) -> str:
     if len(value) > limit:
         msg = f"{field} has {len(value)} characters ({value[:40]!r}…); at most {limit} are allowed."
         raise InvalidInput(msg)
+    return _unicode(field, value)
+
+
+def _unicode(field: str, value: str) -> str:
     if not value.isascii():
         try:
             value.encode()
@@ -245,15 +255,13 @@ def _slot(value: object) -> str:
     if not isinstance(value, tuple) or len(value) != 2 or not isinstance(value[1], str | date):
         msg = f"slot must be a pair of a name and a date, like ('summary#user-42', date(2026, 1, 28)), not {value!r}."
         raise InvalidInput(msg)
-    _text("slot", value[0])
-    return _text("slot", idempotency.slot_key(value))
-
-
-def _number(field: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        msg = f"{field} must be a number, not {value!r}."
+    what, day = value
+    if isinstance(day, datetime):
+        day = times.to_text(_moment("slot", day))
+    if isinstance(day, str) and "#" in _text("slot", day):
+        msg = f"slot={value!r}: the second part must not contain '#', which separates it from the first."
         raise InvalidInput(msg)
-    return value
+    return _text("slot", idempotency.slot_key((_text("slot", what), day)))
 
 
 def _count(field: str, value: object) -> int:
@@ -271,7 +279,7 @@ def _priority(field: str, value: object) -> int:
 
 
 def _tags(field: str, value: object) -> tuple[str, ...]:
-    if isinstance(value, str) or not isinstance(value, Sequence):
+    if isinstance(value, str | bytes) or not isinstance(value, Sequence):
         msg = f"{field} must be a list of strings, not {value!r}."
         raise InvalidInput(msg)
     if len(value) > TAGS_LIMIT:
@@ -299,7 +307,7 @@ def _headers(field: str, value: object) -> dict[str, str]:
     if not isinstance(value, Mapping) or not all(isinstance(part, str) for pair in value.items() for part in pair):
         msg = f"{field} must map strings to strings, not {value!r}."
         raise InvalidInput(msg)
-    return dict(value)
+    return {_unicode(field, name): _unicode(field, text) for name, text in value.items()}
 
 
 _CHECKS: dict[str, Callable[[str, Any], Any]] = {

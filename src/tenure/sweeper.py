@@ -7,16 +7,18 @@ of its own.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
-from tenure import lifecycle
+from tenure import lifecycle, times
 from tenure.errors import InvalidInput, one_of
 from tenure.stores.base import Change, Store
 from tenure.task import ENDED, Task, TaskStatus
+from tenure.words import STATUSES, plain
 
 BATCH = 500
 
-Retention = Mapping[TaskStatus | str, timedelta | None]
+Retention = Mapping[TaskStatus | str, float | timedelta | None]
+"""How long ended tasks are kept, by status, in seconds or as a timedelta; None is for ever."""
 
 DEFAULT_RETENTION: Retention = {
     TaskStatus.Completed: timedelta(days=7),
@@ -31,7 +33,11 @@ class Sweeper:
 
     def __init__(self, store: Store, retention: Retention = DEFAULT_RETENTION) -> None:
         self._store = store
-        self._keep = {_ended_status(status): keep for status, keep in retention.items() if keep is not None}
+        self._keep = {
+            _ended_status(word): times.seconds(keep, f"retention of {word}")
+            for word, keep in retention.items()
+            if keep is not None
+        }
 
     async def sweep(self) -> list[Task]:
         """One bounded piece of work; returns the tasks that changed."""
@@ -53,14 +59,16 @@ class Sweeper:
 
 
 def _before(now: datetime, keep: timedelta) -> datetime:
-    return now - keep
+    try:
+        return now - keep
+    except OverflowError:
+        return datetime.min.replace(tzinfo=UTC)
 
 
 def _ended_status(word: TaskStatus | str) -> TaskStatus:
-    try:
-        status = TaskStatus(word)
-    except ValueError:
-        raise InvalidInput(one_of("status", word, [str(status) for status in ENDED])) from None
+    status = STATUSES.get(plain(word))
+    if status is None:
+        raise InvalidInput(one_of("status", word, [str(status) for status in ENDED]))
     if not status.ended:
         msg = f"Retention is for ended tasks; {status.value!r} is not one of {', '.join(ENDED)}."
         raise InvalidInput(msg)

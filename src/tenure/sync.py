@@ -15,6 +15,7 @@ from datetime import datetime
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from tenure import queue as _async
+from tenure.errors import StoreUnavailable
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -80,6 +81,10 @@ class Queue:
         self.close()
 
     def _wait(self, call: Coroutine[Any, Any, R]) -> R:
+        if self._loop.is_closed():
+            call.close()
+            msg = "This queue is closed. Connect again."
+            raise StoreUnavailable(msg)
         return asyncio.run_coroutine_threadsafe(call, self._loop).result()
 
     def _stop(self) -> None:

@@ -176,7 +176,7 @@ def decode(record: bytes, task_id: str = "?") -> Task:
     """Read a stored record; a damaged one, or one of a newer format, is an error that names the task."""
     try:
         task = _decoder.decode(record)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise DamagedRecord(task_id, str(error)) from None
     if task.format > FORMAT:
         why = f"written in format {task.format} by a newer Tenure; this one reads up to {FORMAT}"

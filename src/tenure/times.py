@@ -12,6 +12,8 @@ from tenure.errors import InvalidInput
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
+SECOND = timedelta(seconds=1)
+DAY = timedelta(days=1)
 FOREVER = datetime.max.replace(tzinfo=UTC)
 
 
@@ -38,7 +40,7 @@ def to_text(moment: datetime) -> str:
     >>> to_text(datetime(2026, 1, 28, 17, tzinfo=UTC))
     '2026-01-28T17:00:00.000000Z'
     """
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ").zfill(27)
+    return utc(moment).strftime("%Y-%m-%dT%H:%M:%S.%fZ").zfill(27)
 
 
 def from_text(text: str) -> datetime:
@@ -49,23 +51,23 @@ def from_text(text: str) -> datetime:
     """
     try:
         return utc(datetime.fromisoformat(text))
-    except ValueError:
+    except (ValueError, OverflowError):
         msg = f"{text!r} is no time. Write it like 2026-01-28T17:00:00Z."
         raise InvalidInput(msg) from None
 
 
-def seconds(value: float | timedelta, field: str) -> timedelta:
-    """A duration that a caller gave as seconds or as a timedelta; never negative."""
+def seconds(value: float | timedelta, field: str, unit: timedelta = SECOND) -> timedelta:
+    """A duration that a caller gave as seconds (or in another unit) or as a timedelta; never negative."""
     if isinstance(value, bool) or not isinstance(value, int | float | timedelta):
         msg = f"{field} must be a number of seconds or a timedelta, not {value!r}."
         raise InvalidInput(msg)
     try:
-        duration = value if isinstance(value, timedelta) else timedelta(seconds=value)
+        duration = value if isinstance(value, timedelta) else value * unit
     except (OverflowError, ValueError):
         msg = f"{field}={value!r} is no duration that a calendar can hold."
         raise InvalidInput(msg) from None
     if duration < timedelta(0):
-        msg = f"{field}={value!r} is negative. Use zero or more seconds."
+        msg = f"{field}={value!r} is negative. Use zero or more."
         raise InvalidInput(msg)
     return duration
 

@@ -11,7 +11,7 @@ from tenure.errors import InvalidInput, one_of
 from tenure.stores.base import Query
 from tenure.task import TaskStatus
 
-_STATUSES = {status.value: status for status in TaskStatus} | {
+STATUSES = {status.value: status for status in TaskStatus} | {
     "in_progress": TaskStatus.Running,
     "claimed": TaskStatus.Running,
     "inflight": TaskStatus.Running,
@@ -22,14 +22,19 @@ _STATUSES = {status.value: status for status in TaskStatus} | {
 }
 _VIEWS = ("ready", "scheduled", "retrying")
 
-STATUS_WORDS = (*_STATUSES, *_VIEWS)
+STATUS_WORDS = (*STATUSES, *_VIEWS)
+
+
+def plain(word: str) -> str:
+    """A word as people type it, in the one form that is looked up."""
+    return str(word).strip().lower().replace("-", "_")
 
 
 def narrowed(query: Query, word: str, now: datetime) -> Query:
     """The query limited to what a status word means at this time; an unknown word is refused with the list of words."""
-    word = str(word).strip().lower().replace("-", "_")
-    if word in _STATUSES:
-        return msgspec.structs.replace(query, status=_STATUSES[word])
+    word = plain(word)
+    if word in STATUSES:
+        return msgspec.structs.replace(query, status=STATUSES[word])
     views: dict[str, dict[str, Any]] = {
         "ready": {"available_by": now},
         "scheduled": {"available_after": now},

@@ -49,7 +49,7 @@ def sqlite_path(url: str) -> Path:
     (PosixPath('jobs.db'), PosixPath('/var/lib/jobs.db'))
     """
     read_options(url, known=())
-    parts = urlsplit(url)
+    parts = urlsplit(url, allow_fragments=False)
     if parts.netloc or len(parts.path) < 2:
         msg = f"{url!r} names no file. Write sqlite:///jobs.db (relative) or sqlite:////var/lib/jobs.db (absolute)."
         raise InvalidURL(msg)
@@ -62,7 +62,7 @@ def sqlite_path(url: str) -> Path:
 
 def read_options(url: str, known: tuple[str, ...]) -> dict[str, str]:
     """The options behind the question mark; an unknown one is an error that lists the known ones."""
-    options = dict(parse_qsl(urlsplit(url).query, keep_blank_values=True))
+    options = dict(parse_qsl(urlsplit(url, allow_fragments=False).query, keep_blank_values=True))
     for name in options:
         if name not in known:
             listed = f"Known: {', '.join(known)}." if known else "This kind of store has none."

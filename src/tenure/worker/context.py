@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -58,10 +59,14 @@ class Context:
     def progress(self, current: float, total: float | None = None, message: str | None = None) -> None:
         """Say how far the work is. It is stored with the next renewal of the lease, at most a second later."""
         for name, value in (("current", current), ("total", total)):
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
-                msg = f"progress({name}={value!r}): {name} must be a number."
+            if value is None and name == "total":
+                continue
+            if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+                msg = f"progress({name}={value!r}): {name} must be a finite number."
                 raise InvalidInput(msg)
-        self._progress = Progress(current, total, message)
+        # What cannot be stored would damage the record of the very task that reports it.
+        words = None if message is None else str(message).encode(errors="backslashreplace").decode()
+        self._progress = Progress(current, total, words)
 
     @property
     def has_progress(self) -> bool:

@@ -75,7 +75,7 @@ class Worker:
         self.queues = _names(queues)
         self.concurrency = concurrency
         self.lease = _positive("lease", lease)
-        self.worker_id = worker_id or f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+        self.worker_id = _worker_id(worker_id)
         self.retry = retry
         self.poll = _positive("poll", poll).total_seconds()
         self.grace = times.seconds(grace, "grace").total_seconds()
@@ -529,6 +529,15 @@ def _positive(field: str, value: float | timedelta) -> timedelta:
         msg = f"{field}={value!r} must be more than zero seconds."
         raise InvalidInput(msg)
     return duration
+
+
+def _worker_id(given: str | None) -> str:
+    if given is None:
+        return f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+    if not isinstance(given, str) or not given or not given.isprintable():
+        msg = f"worker_id={given!r} must be a string of at least one printable character."
+        raise InvalidInput(msg)
+    return given
 
 
 def _names(queues: Iterable[str]) -> tuple[str, ...]:
