@@ -1,0 +1,112 @@
+"""What every command has: where the queue is, how to speak, and how to fail."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import typing
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec
+
+import typer
+
+from tenure.cli.output import Output
+
+if TYPE_CHECKING:
+    from tenure.queue import Queue
+    from tenure.settings import Settings
+
+P = ParamSpec("P")
+PANEL = "Every command"
+
+Url = Annotated[
+    str | None, typer.Option("--url", help="Address of the store.", show_default=False, rich_help_panel=PANEL)
+]
+Profile = Annotated[
+    str | None,
+    typer.Option("--profile", help="Profile of the settings file.", show_default=False, rich_help_panel=PANEL),
+]
+Json = Annotated[bool, typer.Option("--json", help="Answer in JSON, one object per line.", rich_help_panel=PANEL)]
+Verbose = Annotated[bool, typer.Option("--verbose", help="Show the traceback of an error.", rich_help_panel=PANEL)]
+COMMON: dict[str, tuple[Any, Any]] = {
+    "url": (Url, None),
+    "profile": (Profile, None),
+    "json": (Json, False),
+    "verbose": (Verbose, False),
+}
+
+
+class Session:
+    """One run of one command."""
+
+    def __init__(self, *, url: str | None, profile: str | None, as_json: bool) -> None:
+        self._url, self._profile = url, profile
+        self.out = Output(as_json=as_json)
+
+    @functools.cached_property
+    def settings(self) -> Settings:
+        """The settings that hold here, each with where it came from."""
+        from tenure.settings import find_settings
+
+        settings = find_settings(url=self._url, profile=self._profile)
+        for warning in settings.warnings:
+            self.out.note(f"note: {warning}")
+        return settings
+
+    @property
+    def url(self) -> str:
+        """The address of the store."""
+        return str(self.settings["url"].value)
+
+    async def connect(self) -> Queue:
+        """The queue behind the address; whoever asks closes it."""
+        from tenure.queue import connect
+
+        return await connect(self.url)
+
+
+Body = Callable[Concatenate[Session, P], Coroutine[Any, Any, int | None]]
+
+
+def command(app: typer.Typer, name: str | None = None, **settings: Any) -> Callable[[Body[P]], Body[P]]:
+    """Make `async def name(session, …)` a command, with the options that every command has.
+
+    What it returns is the exit code; None is 0.
+    """
+
+    def register(body: Body[P]) -> Body[P]:
+        app.command(name, **settings)(_as_function(body))
+        return body
+
+    return register
+
+
+def _as_function(body: Body[P]) -> Callable[..., None]:
+    @functools.wraps(body)
+    def run(context: typer.Context, **given: Any) -> None:
+        import asyncio
+
+        common = {option: given.pop(option) for option in COMMON}
+        outer = context.find_root().params
+        for option, value in common.items():
+            common[option] = value or outer.get(option)
+        session = Session(url=common["url"], profile=common["profile"], as_json=bool(common["json"]))
+        context.find_root().obj = common
+        raise typer.Exit(asyncio.run(body(session, **given)) or 0)  # type: ignore[call-arg]
+
+    own = typing.get_type_hints(body, include_extras=True)
+    parameters = [
+        parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=own[parameter.name])
+        for parameter in list(inspect.signature(body).parameters.values())[1:]
+    ]
+    parameters = [
+        inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context),
+        *parameters,
+        *(
+            inspect.Parameter(option, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+            for option, (annotation, default) in COMMON.items()
+        ),
+    ]
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run

@@ -1,0 +1,98 @@
+"""All commands together, and the way in and out of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from tenure.cli import demo, worker
+from tenure.cli.command import PANEL, Json, Profile, Url, Verbose
+from tenure.cli.errors import REFUSED, USAGE, exit_code
+
+INTERRUPTED = 130
+COMPLETE = "_TENURE_COMPLETE"
+
+app = typer.Typer(
+    name="tenure",
+    help="Durable background tasks on the storage you already run.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    rich_markup_mode="rich" if sys.stdout.isatty() else None,
+)
+
+for group in (worker, demo):
+    app.add_typer(group.app)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from tenure import __version__
+
+        sys.stdout.write(f"tenure {__version__}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def before(
+    url: Url = None,
+    profile: Profile = None,
+    json: Json = False,
+    verbose: Verbose = False,
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Print the version.", callback=_version, is_eager=True, rich_help_panel=PANEL),
+    ] = False,
+) -> None:
+    """Durable background tasks on the storage you already run."""
+
+
+def run(arguments: Sequence[str] | None = None) -> None:
+    """Run a command and leave with its exit code."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if COMPLETE in os.environ:
+        from typer._completion_classes import completion_init
+
+        completion_init()
+    try:
+        code = typer.main.get_command(app).main(words, prog_name="tenure", complete_var=COMPLETE, standalone_mode=False)
+    except BrokenPipeError:
+        # Whoever read our output has left, like `head` does: nothing is wrong.
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123 - for the interpreter's last flush
+        code = 0
+    except Exception as error:
+        code = _fail(error, words)
+    sys.stdout.flush()
+    sys.exit(code)
+
+
+def _fail(error: Exception, words: Sequence[str]) -> int:
+    """Say what went wrong in a line or two, and return the exit code."""
+    verbose, as_json = "--verbose" in words, "--json" in words
+    if isinstance(error, typer.Abort):
+        message, code = "Nothing was done.", REFUSED
+    elif (shown := getattr(error, "format_message", None)) is not None:
+        context = getattr(error, "ctx", None)
+        message = f"{shown()}\nSee: {context.command_path if context else 'tenure'} --help"
+        code = USAGE
+    elif (known := exit_code(error)) is not None:
+        message, code = str(error), known
+    else:
+        verbose = True
+        message, code = f"{type(error).__name__}: {error}\nThis is a defect of Tenure; please report it.", REFUSED
+    if verbose:
+        import traceback
+
+        traceback.print_exception(error)
+    if as_json:
+        line = json.dumps({"error": {"kind": type(error).__name__, "message": message, "exit_code": code}})
+        sys.stderr.write(line + "\n")
+    else:
+        sys.stderr.write(f"error: {message}\n")
+    return code
