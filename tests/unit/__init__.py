@@ -1,0 +1,1 @@
+"""The rules by themselves: no store, no clock, no network."""
