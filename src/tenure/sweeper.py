@@ -43,7 +43,7 @@ class Sweeper:
         """One bounded piece of work; returns the tasks that changed."""
         now = await self._store.now()
         changes = [
-            Change(task, after)
+            Change(task, after, if_unrenewed=True)
             for task in await self._store.overdue(now, BATCH)
             if (after := lifecycle.overdue(task, now)) is not None
         ]

@@ -46,10 +46,15 @@ class Claimed(msgspec.Struct, frozen=True):
 
 
 class Change(msgspec.Struct, frozen=True):
-    """Put `after` in the place of `before`, if that is still the stored version."""
+    """Put `after` in the place of `before`, if that is still the stored version.
+
+    A renewal makes no new version. So a change that rests on the end of a lease asks with
+    `if_unrenewed` that the lease is still the one of `before`.
+    """
 
     before: Task
     after: Task
+    if_unrenewed: bool = False
 
 
 class Renewal(msgspec.Struct, frozen=True):
@@ -151,7 +156,10 @@ class Store(ABC):
 
     @abstractmethod
     async def swap(self, changes: Sequence[Change]) -> list[bool]:
-        """Replace versions; False where another change was faster."""
+        """Replace versions; False where another change was faster.
+
+        A task that goes on running keeps the lease and the progress of a renewal that came between.
+        """
 
     @abstractmethod
     async def renew(self, renewals: Sequence[Renewal]) -> list[Hold]:

@@ -127,7 +127,8 @@ class MemoryStore(Store):
         heads = self._heads()
         for task in self._tasks.values():
             if task.status is TaskStatus.Pending and task.queue in queues and task.type in want.types:
-                if task.ordering_key is None or heads[task.ordering_key] is task:
+                head = task.ordering_key is None or heads[task.ordering_key] is task
+                if head and not task.is_expired_at(now):
                     yield task
 
     def _heads(self) -> dict[str, Task]:
@@ -144,9 +145,9 @@ class MemoryStore(Store):
             answers = []
             for change in changes:
                 stored = self._tasks.get(change.after.id)
-                fits = stored is not None and stored.version == change.before.version
-                if fits:
-                    self._put(change.after)
+                fits = stored is not None and _fits(change, stored)
+                if fits and stored is not None:
+                    self._put(_with_renewal(change.after, stored))
                 answers.append(fits)
             self._written()
             return answers
@@ -273,6 +274,20 @@ class MemoryStore(Store):
         self._writes += 1
         for loop, event in self._waiting:
             loop.call_soon_threadsafe(event.set)
+
+
+def _fits(change: Change, stored: Task) -> bool:
+    if change.if_unrenewed and stored.lease_expires_at != change.before.lease_expires_at:
+        return False
+    return stored.version == change.before.version
+
+
+def _with_renewal(after: Task, stored: Task) -> Task:
+    """A task that goes on running keeps what was renewed since the change was computed."""
+    if after.status is not TaskStatus.Running or stored.lease_expires_at is None or after.lease_expires_at is None:
+        return after
+    lease_end = max(after.lease_expires_at, stored.lease_expires_at)
+    return replace(after, lease_expires_at=lease_end, progress=stored.progress)
 
 
 def matches(task: Task, query: Query) -> bool:

@@ -1,0 +1,63 @@
+"""The conformance suite runs on every store of this project."""
+
+import contextlib
+import sqlite3
+
+import msgspec
+import pytest
+
+from tenure.stores.memory import MemoryStore
+from tenure.stores.sqlite import SqliteStore
+from tenure.testing.conformance.fixtures import *  # noqa: F403 - the fixtures of the suite
+
+
+class MemoryTampering:
+    async def plant(self, store, reservation):
+        store._reservations[reservation.identity] = reservation
+
+    async def lose(self, store, task_id):
+        del store._tasks[task_id], store._order[task_id]
+
+
+class SqliteTampering:
+    async def plant(self, store, reservation):
+        self._execute(
+            store,
+            "INSERT OR REPLACE INTO tenure_reservations (identity, record) VALUES (?, ?)",
+            (reservation.identity, msgspec.json.encode(reservation)),
+        )
+
+    async def lose(self, store, task_id):
+        self._execute(store, "DELETE FROM tenure_tasks WHERE id = ?", (task_id,))
+
+    def _execute(self, store, statement, values):
+        with contextlib.closing(sqlite3.connect(store.path, timeout=60)) as connection, connection:
+            connection.execute(statement, values)
+
+
+TAMPERING = {"memory": MemoryTampering, "sqlite": SqliteTampering}
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def kind(request):
+    return request.param
+
+
+@pytest.fixture
+async def open_store(kind, tmp_path):
+    opened = []
+
+    async def open_another(clock):
+        if kind == "memory" and opened:
+            return opened[0]
+        opened.append(MemoryStore(clock) if kind == "memory" else SqliteStore(tmp_path / "tasks.db", clock))
+        return opened[-1]
+
+    yield open_another
+    for each in opened:
+        await each.close()
+
+
+@pytest.fixture
+def tamper(kind):
+    return TAMPERING[kind]()

@@ -1,0 +1,3 @@
+"""The expiry topic of the conformance suite, on every store."""
+
+from tenure.testing.conformance.expiry import *  # noqa: F403 - the tests of the topic

@@ -1,0 +1,3 @@
+"""The submit topic of the conformance suite, on every store."""
+
+from tenure.testing.conformance.submit import *  # noqa: F403 - the tests of the topic
