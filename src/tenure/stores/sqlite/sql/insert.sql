@@ -1,5 +1,5 @@
--- insert.sql: a new task. Fails on an id that is there already.
+-- insert.sql: new tasks. Fails on an id that is there already.
 INSERT INTO tenure_tasks
-    (id, version, status, queue, type, priority, blocked, attempts, fence,
-     created_at, available_at, expires_at, ordering_key, record)
-VALUES (?, 1, 'pending', ?, ?, ?, ?, 0, 0, ?, ?, ?, ?, ?)
+    (id, queue, type, priority, blocked, created_at, available_at, expires_at, ordering_key, record,
+     version, status, attempts, fence)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)

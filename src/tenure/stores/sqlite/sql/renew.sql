@@ -1,4 +1,5 @@
--- renew.sql: a longer lease for the claim with this fence; never a shorter one.
-UPDATE tenure_tasks SET lease_expires_at = max(lease_expires_at, ?), progress = coalesce(?, progress)
-WHERE id = ? AND fence = ? AND status = 'running'
-RETURNING cancel_requested
+-- renew.sql: longer leases for claims that are still the newest of their task; never shorter ones.
+UPDATE tenure_tasks
+SET lease_expires_at = max(lease_expires_at, new.column1), progress = coalesce(new.column2, progress)
+FROM (VALUES (?, ?, ?, ?)) AS new
+WHERE tenure_tasks.id = new.column3 AND tenure_tasks.fence = new.column4 AND tenure_tasks.status = 'running'

@@ -1,2 +1,2 @@
--- set_stone.sql: leave a stone for a pruned task.
+-- set_stone.sql: leave stones for pruned tasks.
 INSERT OR REPLACE INTO tenure_stones (id, forget_at, record) VALUES (?, ?, ?)

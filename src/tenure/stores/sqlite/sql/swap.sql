@@ -1,7 +1,12 @@
--- swap.sql: the next version of a task, if the expected one is still there. Times that did not change are NULL here.
--- (A deadline may move, but no transition takes it away.)
+-- swap.sql: the next versions of tasks, where the expected ones are still there.
+-- Times that did not change are NULL here; a deadline may move, but no transition takes it away.
+-- A task that goes on running keeps a longer lease that was renewed meanwhile, and a change that
+-- rests on the end of a lease (the last column) is made only if that lease was not renewed.
 UPDATE tenure_tasks
-SET version = ?, status = ?, attempts = ?, fence = ?, available_at = coalesce(?, available_at), expires_at = coalesce(?, expires_at),
-  lease_expires_at = ?,
-    ended_at = ?, worker_id = ?, cancel_requested = ?, record = ?
-WHERE id = ? AND version = ?
+SET version = new.column1, status = new.column2, attempts = new.column3, fence = new.column4,
+    available_at = coalesce(new.column5, available_at), expires_at = coalesce(new.column6, expires_at),
+    lease_expires_at = CASE new.column2 WHEN 'running' THEN max(lease_expires_at, new.column7) END,
+    ended_at = new.column8, worker_id = new.column9, cancel_requested = new.column10, record = new.column11
+FROM (VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)) AS new
+WHERE tenure_tasks.id = new.column12 AND tenure_tasks.version = new.column13
+    AND (new.column14 IS NULL OR new.column14 = lease_expires_at)

@@ -1,4 +1,4 @@
--- lanes.sql: the (queue, type, priority) triples with something to run, highest priority first.
+-- lane.sql: begins a statement with the lanes of a worker: the (queue, type, priority) triples with something to run.
 -- Jumps from one priority to the next through tenure_runnable, so it never walks over tasks.
 WITH RECURSIVE lane (queue, type, priority) AS (
     SELECT queues.value, types.value, (
@@ -16,4 +16,3 @@ WITH RECURSIVE lane (queue, type, priority) AS (
     )
     FROM lane WHERE lane.priority IS NOT NULL
 )
-SELECT queue, type, priority FROM lane WHERE priority IS NOT NULL ORDER BY priority DESC

@@ -1,0 +1,131 @@
+"""Replacing versions, renewing leases, forgetting what is old."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from itertools import chain
+from typing import Any
+
+import msgspec
+
+from tenure.errors import DamagedRecord
+from tenure.stores.base import Change, Hold, Renewal, remembered
+from tenure.stores.sqlite.bulk import run_many
+from tenure.stores.sqlite.records import Lane, count, let_next_go, load, set_aside, statement
+from tenure.task import OPEN, Task, TaskStatus, decode, encode
+from tenure.times import to_micros
+
+
+def swap(db: sqlite3.Connection, changes: Sequence[Change]) -> list[bool]:
+    """Nearly always every version fits, and few statements do it; otherwise each is tried alone."""
+    rows = [_swap_row(change) for change in changes]
+    db.execute("SAVEPOINT swap")
+    done = [True] * len(rows)
+    if run_many(db, statement("swap"), rows) != len(rows):
+        db.execute("ROLLBACK TO swap")
+        done = [db.execute(statement("swap"), row).rowcount == 1 for row in rows]
+    db.execute("RELEASE swap")
+    counts: Counter[Lane] = Counter()
+    keys: dict[str, None] = {}
+    for change, fitted in zip(changes, done, strict=True):
+        if fitted:
+            before, after = change.before, change.after
+            if before.status is not after.status:
+                counts[before.queue, before.type, before.status] -= 1
+                counts[after.queue, after.type, after.status] += 1
+            if after.ordering_key is not None and (before.status in OPEN or after.status in OPEN):
+                keys[after.ordering_key] = None
+    count(db, counts)
+    for key in keys:
+        let_next_go(db, key)
+    return done
+
+
+def renew(db: sqlite3.Connection, renewals: Sequence[Renewal], now: datetime) -> list[Hold]:
+    """Extend the leases that are still held; which ones are not is only looked up if any is not."""
+    rows = [
+        (
+            to_micros(now + renewal.lease),
+            msgspec.json.encode(renewal.progress) if renewal.progress else None,
+            renewal.task_id,
+            renewal.fence,
+        )
+        for renewal in renewals
+    ]
+    held = [True] * len(rows)
+    if run_many(db, statement("renew"), rows) != len(rows):
+        held = [db.execute(statement("renew"), row).rowcount == 1 for row in rows]
+    asked = _asked_to_stop(db, [renewal.task_id for renewal in renewals])
+    return [
+        Hold.Lost if not holds else Hold.CancelRequested if renewal.task_id in asked else Hold.Held
+        for renewal, holds in zip(renewals, held, strict=True)
+    ]
+
+
+def _asked_to_stop(db: sqlite3.Connection, ids: list[str]) -> set[str]:
+    (found,) = db.execute(statement("asked_to_stop"), (json.dumps(ids),)).fetchone()
+    return set(json.loads(found))
+
+
+def overdue(db: sqlite3.Connection, now: datetime, limit: int) -> tuple[list[Task], list[tuple[int, DamagedRecord]]]:
+    """Tasks that time has caught up with, longest overdue first; and records that cannot be read."""
+    stamp = to_micros(now)
+    rows = chain(db.execute(statement("lapsed"), (stamp, limit)), db.execute(statement("late"), (stamp, limit)))
+    tasks, damages = [], []
+    for row in sorted(rows, key=lambda row: (row[3], row[0]))[:limit]:
+        try:
+            tasks.append(load(row))
+        except DamagedRecord as damage:
+            damages.append((row[0], damage))
+    return tasks, damages
+
+
+def prune(db: sqlite3.Connection, ended_before: Mapping[TaskStatus, datetime], now: datetime, limit: int) -> int:
+    """Forget ended tasks that were kept long enough, and what else has outlived its time."""
+    pruned: list[tuple[int, Task]] = []
+    for status, moment in ended_before.items():
+        rows = db.execute(statement("prunable"), (status, to_micros(moment), limit - len(pruned))).fetchall()
+        for seq, task_id, record in rows:
+            try:
+                pruned.append((seq, decode(record, task_id)))
+            except DamagedRecord as damage:
+                set_aside(db, seq, damage, now)
+    stones = [stone for _, task in pruned if (stone := remembered(task, now))]
+    run_many(
+        db, statement("set_stone"), [(task.id, to_micros(task.remember_until or now), encode(task)) for task in stones]
+    )
+    db.execute(statement("delete_tasks"), (json.dumps([seq for seq, _ in pruned]),))
+    run_many(db, statement("delete_tags"), [(tag, seq) for seq, task in pruned for tag in task.tags])
+    count(db, Counter({lane: -number for lane, number in Counter(_lane(task) for _, task in pruned).items()}))
+    forgotten = [
+        db.execute(statement(name), (to_micros(now), limit)).rowcount for name in ("prune_reservations", "prune_stones")
+    ]
+    return len(pruned) + sum(forgotten)
+
+
+def _lane(task: Task) -> Lane:
+    return task.queue, task.type, task.status
+
+
+def _swap_row(change: Change) -> tuple[Any, ...]:
+    before, task = change.before, change.after
+    return (
+        task.version,
+        task.status,
+        task.attempts,
+        task.fence,
+        None if task.available_at is before.available_at else to_micros(task.available_at),
+        None if (late := task.expires_at) is before.expires_at or late is None else to_micros(late),
+        None if task.lease_expires_at is None else to_micros(task.lease_expires_at),
+        None if (ended_at := task.ended_at) is None else to_micros(ended_at),
+        task.worker_id,
+        task.cancel_requested,
+        encode(task),
+        task.id,
+        before.version,
+        to_micros(before.lease_expires_at) if change.if_unrenewed and before.lease_expires_at else None,
+    )

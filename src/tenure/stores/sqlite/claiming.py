@@ -1,0 +1,112 @@
+"""Finding what can run, and taking it."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections import Counter
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from tenure import lifecycle
+from tenure.errors import DamagedRecord
+from tenure.stores.base import PAUSE, Change, Claimed, Want, paused_queues
+from tenure.stores.sqlite.bulk import run_many
+from tenure.stores.sqlite.changing import overdue, swap
+from tenure.stores.sqlite.records import Lane, count, notes, set_aside, statement
+from tenure.task import FORMAT, Task, decode, encode
+from tenure.times import from_micros, to_micros
+
+OVERDUE_LIMIT = 1000
+
+_tasks_decoder = msgspec.json.Decoder(list[Task])
+
+
+def claim(db: sqlite3.Connection, want: Want, now: datetime) -> Claimed:
+    """Settle what is overdue, then take what is due, all in one transaction."""
+    settled = _settle_overdue(db, now)
+    lease_end = to_micros(now + want.lease)
+    claimed: list[Task] = []
+    updates = []
+    for seq, task in _due(db, want, now, want.count):
+        running = lifecycle.claim(
+            task, worker_id=want.worker_id, now=now, lease=want.lease, policy_max=want.types[task.type]
+        )
+        claimed.append(running)
+        updates.append((running.version, running.fence, lease_end, want.worker_id, encode(running), seq))
+    run_many(db, statement("claim"), updates)
+    counts: Counter[Lane] = Counter()
+    for task in claimed:
+        counts[task.queue, task.type, "pending"] -= 1
+        counts[task.queue, task.type, "running"] += 1
+    count(db, counts)
+    return Claimed(claimed, settled, None if claimed else next_due(db, want, now))
+
+
+def something_to_do(db: sqlite3.Connection, want: Want, now: datetime) -> bool:
+    """A look without the write lock, so that idle workers never hold up busy ones."""
+    if db.execute(statement("overdue"), {"now": to_micros(now)}).fetchone()[0]:
+        return True
+    row = db.execute(_search("due"), _search_for(db, want, now, count=1)).fetchone()
+    return row[0] is not None
+
+
+def next_due(db: sqlite3.Connection, want: Want, now: datetime) -> datetime | None:
+    """When the next task is due that this worker could take."""
+    (first,) = db.execute(_search("next_due"), _search_for(db, want, now)).fetchone()
+    return None if first is None else from_micros(first)
+
+
+def _due(db: sqlite3.Connection, want: Want, now: datetime, limit: int) -> Iterable[tuple[int, Task]]:
+    """The tasks that run next, in order. One that cannot be read is set aside, and the search is made again."""
+    while True:
+        seqs, records = db.execute(_search("due"), _search_for(db, want, now, count=limit)).fetchone()
+        if seqs is None:
+            return ()
+        numbers = [int(seq) for seq in seqs.split(",")]
+        try:
+            tasks = _tasks_decoder.decode(records)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            tasks = []
+        if len(tasks) == len(numbers) and all(task.format <= FORMAT for task in tasks):
+            return zip(numbers, tasks, strict=True)
+        _set_damaged_aside(db, numbers, now)
+
+
+def _set_damaged_aside(db: sqlite3.Connection, numbers: list[int], now: datetime) -> None:
+    for seq in numbers:
+        task_id, record = db.execute("SELECT id, record FROM tenure_tasks WHERE seq = ?", (seq,)).fetchone()
+        try:
+            decode(record, task_id)
+        except DamagedRecord as damage:
+            set_aside(db, seq, damage, now)
+
+
+def _search(name: str) -> str:
+    return f"{statement('lane')}\n{statement(name)}"
+
+
+def _search_for(db: sqlite3.Connection, want: Want, now: datetime, **more: int) -> dict[str, Any]:
+    queues: Iterable[str] = want.queues
+    if pauses := notes(db, PAUSE):
+        queues = set(want.queues) - paused_queues(pauses, now)
+    return {
+        "queues": json.dumps(sorted(set(queues))),
+        "types": json.dumps(list(want.types)),
+        "now": to_micros(now),
+        **more,
+    }
+
+
+def _settle_overdue(db: sqlite3.Connection, now: datetime) -> list[Task]:
+    if not db.execute(statement("overdue"), {"now": to_micros(now)}).fetchone()[0]:
+        return []
+    tasks, damages = overdue(db, now, OVERDUE_LIMIT)
+    for seq, damage in damages:
+        set_aside(db, seq, damage, now)
+    changes = [Change(task, after) for task in tasks if (after := lifecycle.overdue(task, now))]
+    swap(db, changes)
+    return [change.after for change in changes]

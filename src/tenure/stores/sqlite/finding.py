@@ -1,0 +1,87 @@
+"""Listings: which index leads to what is asked for, and where a page ends."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from typing import Any
+
+import msgspec
+
+from tenure.errors import DamagedRecord, InvalidInput
+from tenure.stores.base import Page, Query
+from tenure.stores.sqlite.records import DAMAGED, load, log
+from tenure.task import TaskStatus
+from tenure.times import to_micros
+
+
+def find(db: sqlite3.Connection, query: Query) -> Page:
+    """One page of tasks."""
+    by_end = query.status is not None and query.status.ended
+    conditions, values = _conditions(query)
+    rank = "ended_at, seq" if by_end else "seq"
+    if query.cursor is not None:
+        conditions.append(f"({rank}) {'>' if query.oldest else '<'} ({', '.join('?' * (1 + by_end))})")
+        values += _read_cursor(query.cursor, 1 + by_end)
+    order = rank if query.oldest else rank.replace(",", " DESC,") + " DESC"
+    # The parts are fixed texts of this module; every value is a parameter.
+    statement = (
+        f"SELECT seq, id, record, lease_expires_at, progress, ended_at FROM tenure_tasks {_index(query)}"  # noqa: S608
+        f" WHERE {' AND '.join(conditions)} ORDER BY {order} LIMIT ?"
+    )
+    rows = db.execute(statement, (*values, query.limit + 1)).fetchall()
+    tasks = []
+    for row in rows[: query.limit]:
+        try:
+            tasks.append(load(row[:5]))
+        except DamagedRecord as damage:
+            log.warning("%s", damage)
+    last = rows[query.limit - 1] if len(rows) > query.limit else None
+    return Page(tasks, last and json.dumps([last[5], last[0]] if by_end else [last[0]]))
+
+
+def _index(query: Query) -> str:
+    """SQLite's planner has no idea how few tasks run or wait; the status says which index is short."""
+    if query.tag is not None or query.status is None:
+        return ""
+    if query.status.ended:
+        return "INDEXED BY tenure_ended"
+    if query.ordering_key is not None:
+        return "INDEXED BY tenure_ordering"
+    return "INDEXED BY tenure_leases" if query.status is TaskStatus.Running else "INDEXED BY tenure_pending"
+
+
+def _conditions(query: Query) -> tuple[list[str], list[Any]]:
+    wanted: list[tuple[str, Any]] = [
+        ("type = ?", query.type),
+        ("queue = ?", query.queue),
+        ("worker_id = ?", query.worker_id),
+        ("ordering_key = ?", query.ordering_key),
+        ("cancel_requested = ?", query.cancel_requested or None),
+        ("seq IN (SELECT seq FROM tenure_tags WHERE tag = ?)", query.tag),
+        ("created_at < ?", query.created_before and to_micros(query.created_before)),
+        ("available_at <= ?", query.available_by and to_micros(query.available_by)),
+        ("available_at > ?", query.available_after and to_micros(query.available_after)),
+        ("attempts >= ?", query.min_attempts or None),
+    ]
+    # The status is a fixed word, written out so that SQLite can see which partial index fits.
+    status = f"status = '{query.status}'" if query.status else f"status <> '{DAMAGED}'"
+    # The index's own condition is repeated: older planners do not see that it follows from the status.
+    implied = []
+    if query.status is not None:
+        implied = ["ended_at IS NOT NULL"] if query.status.ended else ["status IN ('pending', 'running')"]
+    given = [(condition, value) for condition, value in wanted if value is not None]
+    return [status, *implied, *(condition for condition, _ in given)], [value for _, value in given]
+
+
+def _read_cursor(cursor: str, size: int) -> list[int]:
+    try:
+        numbers = msgspec.json.decode(cursor, type=list[int])
+    except msgspec.MsgspecError:
+        numbers = []
+    if len(numbers) != size:
+        msg = (
+            f"{cursor!r} is no cursor of this listing. Use the one that came with the last page, with the same filters."
+        )
+        raise InvalidInput(msg)
+    return numbers

@@ -1,0 +1,122 @@
+"""Submissions, inside a transaction."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime
+from itertools import groupby
+from typing import Any
+
+import msgspec
+
+from tenure import idempotency
+from tenure.errors import IdempotencyConflict
+from tenure.idempotency import Reservation, Verdict
+from tenure.stores.sqlite.bulk import run_many
+from tenure.stores.sqlite.records import Lane, count, get, statement
+from tenure.submission import Submission
+from tenure.task import Task, decode, encode
+from tenure.times import to_micros
+
+replace = msgspec.structs.replace
+_reservation_decoder = msgspec.json.Decoder(Reservation)
+
+
+class Insert:
+    """One batch of submissions."""
+
+    def __init__(self, db: sqlite3.Connection, now: datetime) -> None:
+        self.db, self.now = db, now
+        self.counts: Counter[Lane] = Counter()
+
+    def run(self, submissions: Sequence[Submission], *, all_or_nothing: bool) -> list[Task | IdempotencyConflict]:
+        """Insert in order; the numbers of the rows are the submit order."""
+        answers: list[Task | IdempotencyConflict] = []
+        for plain, group in groupby(submissions, key=_is_plain):
+            if plain:
+                answers += self._insert_plain([submission.task for submission in group])
+                continue
+            for submission in group:
+                try:
+                    answers.append(self._insert(submission))
+                except IdempotencyConflict as conflict:
+                    if all_or_nothing:
+                        raise
+                    answers.append(conflict)
+        count(self.db, self.counts)
+        return answers
+
+    def _insert_plain(self, tasks: list[Task]) -> list[Task]:
+        """New ids and nothing to look up: a statement for many. An id that is there already undoes it."""
+        self.db.execute("SAVEPOINT plain")
+        try:
+            run_many(self.db, statement("insert"), [_row(task, blocked=False) for task in tasks])
+        except sqlite3.IntegrityError:
+            self.db.execute("ROLLBACK TO plain")
+            return [self._insert_absent(task) for task in tasks]
+        finally:
+            self.db.execute("RELEASE plain")
+        for task in tasks:
+            self.counts[task.queue, task.type, "pending"] += 1
+        return tasks
+
+    def _insert(self, submission: Submission) -> Task:
+        task, wanted = submission.task, submission.reservation
+        if wanted is not None:
+            row = self.db.execute(statement("reservation"), (wanted.identity,)).fetchone()
+            if row is not None:
+                found = _reservation_decoder.decode(row[0])
+                known = self._known(found.task_id)
+                verdict = idempotency.judge(found, wanted, self.now, task_known=known is not None)
+                if verdict is Verdict.Existing and known is not None:
+                    return replace(known, created=False)
+                if verdict is Verdict.Finish:
+                    task, wanted = replace(task, id=found.task_id), replace(found, state="ready")
+            expires_at = None if wanted.expires_at is None else to_micros(wanted.expires_at)
+            self.db.execute(statement("reserve"), (wanted.identity, expires_at, msgspec.json.encode(wanted)))
+        return self._insert_absent(task)
+
+    def _insert_absent(self, task: Task) -> Task:
+        known = self._known(task.id)
+        if known is not None:
+            return replace(known, created=False)
+        key = task.ordering_key
+        blocked = key is not None and self.db.execute(statement("key_open"), (key,)).fetchone() is not None
+        seq = self.db.execute(statement("insert"), _row(task, blocked=blocked)).lastrowid
+        run_many(self.db, statement("tag"), [(tag, seq) for tag in task.tags])
+        self.counts[task.queue, task.type, "pending"] += 1
+        return task
+
+    def _known(self, task_id: str) -> Task | None:
+        """The task with this id, or its stone."""
+        task = get(self.db, task_id)
+        if task is None:
+            row = self.db.execute(statement("stone"), (task_id, to_micros(self.now))).fetchone()
+            task = row and decode(row[0], task_id)
+        return task
+
+
+def _is_plain(submission: Submission) -> bool:
+    task = submission.task
+    return submission.reservation is None and not submission.chosen_id and task.ordering_key is None and not task.tags
+
+
+def _row(task: Task, *, blocked: bool) -> tuple[Any, ...]:
+    return (
+        task.id,
+        task.queue,
+        task.type,
+        task.priority,
+        blocked,
+        created := to_micros(task.created_at),
+        created if task.available_at is task.created_at else to_micros(task.available_at),
+        None if task.expires_at is None else to_micros(task.expires_at),
+        task.ordering_key,
+        encode(task),
+        1,
+        "pending",
+        0,
+        0,
+    )

@@ -1,0 +1,94 @@
+"""Rows and records: reading tasks, and setting aside what cannot be read."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from collections import Counter
+from datetime import datetime
+
+import msgspec
+
+from tenure.errors import DamagedRecord
+from tenure.stores import sql
+from tenure.stores.base import Note
+from tenure.stores.sqlite.bulk import run_many
+from tenure.stores.sqlite.connection import PACKAGE
+from tenure.task import Progress, Task, TaskStatus, decode
+from tenure.times import from_micros, to_micros
+
+DAMAGED = "damaged"
+
+log = logging.getLogger("tenure.store")
+_progress_decoder = msgspec.json.Decoder(Progress)
+
+Row = tuple[int, str, bytes, int | None, bytes | None]
+Lane = tuple[str, str, str]
+
+
+def statement(name: str) -> str:
+    """The text of `sql/<name>.sql`."""
+    return sql.statement(PACKAGE, name)
+
+
+def load(row: Row) -> Task:
+    """A row as a task: while it runs, lease and progress are newer in their columns than in the record."""
+    _, task_id, record, lease_end, progress = row
+    task = decode(record, task_id)
+    if task.status is not TaskStatus.Running or lease_end is None:
+        return task
+    return msgspec.structs.replace(
+        task,
+        lease_expires_at=from_micros(lease_end),
+        progress=task.progress if progress is None else _progress_decoder.decode(progress),
+    )
+
+
+def get(db: sqlite3.Connection, task_id: str) -> Task | None:
+    """The task with this id."""
+    row = db.execute(statement("get"), (task_id,)).fetchone()
+    return row and load(row)
+
+
+def count(db: sqlite3.Connection, counts: Counter[Lane]) -> None:
+    """Add to the counts of queues, types and statuses."""
+    run_many(db, statement("count_up"), [(*lane, number) for lane, number in counts.items() if number])
+
+
+def let_next_go(db: sqlite3.Connection, ordering_key: str) -> None:
+    """Whose turn it is among the tasks of a key: nobody's while one runs, else the one submitted first."""
+    db.execute(statement("key_block"), (ordering_key,))
+    db.execute(statement("key_next"), {"key": ordering_key})
+
+
+def set_aside(db: sqlite3.Connection, seq: int, damage: DamagedRecord, now: datetime) -> None:
+    """Take a record that nobody can read out of the way of the others, and leave a note about it."""
+    log.error("%s", damage)
+    (status,) = db.execute("SELECT status FROM tenure_tasks WHERE seq = ?", (seq,)).fetchone()
+    queue, type_, key = db.execute(statement("set_aside"), (seq,)).fetchone()
+    count(db, Counter({(queue, type_, status): -1, (queue, type_, DAMAGED): 1}))
+    if key is not None:
+        let_next_go(db, key)
+    put_note(db, Note(DAMAGED, damage.task_id, {"why": str(damage)}), None, now)
+
+
+def put_note(db: sqlite3.Connection, note: Note, if_version: int | None, now: datetime) -> bool:
+    """Write or delete a note, if its version is the expected one."""
+    row = db.execute(statement("note_version"), (note.kind, note.key)).fetchone()
+    version = row[0] if row else 0
+    if if_version is not None and if_version != version:
+        return False
+    if note.value:
+        value = msgspec.json.encode(note.value)
+        db.execute(statement("put_note"), (note.kind, note.key, version + 1, to_micros(now), value))
+    else:
+        db.execute(statement("delete_note"), (note.kind, note.key))
+    return True
+
+
+def notes(db: sqlite3.Connection, kind: str) -> list[Note]:
+    """All notes of a kind."""
+    return [
+        Note(kind, key, msgspec.json.decode(value), from_micros(updated_at), version)
+        for key, value, updated_at, version in db.execute(statement("notes"), (kind,))
+    ]

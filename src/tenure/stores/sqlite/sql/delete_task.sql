@@ -1,2 +1,0 @@
--- delete_task.sql: forget a task.
-DELETE FROM tenure_tasks WHERE seq = ?
