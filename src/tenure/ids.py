@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 _COUNTER_LIMIT = 1 << 12
-_random = random.Random()
+_random = random.Random()  # noqa: S311 - ids must differ, not be secret
 _VARIANT = 1 << 63
 
 
@@ -22,9 +22,7 @@ class _Series:
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.millisecond = 0
-        self.count = 0
-        self.head = ""
+        self._start(0)
 
     def next(self, millisecond: int) -> str:
         with self.lock:
