@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Sequence
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import Any, NamedTuple, Unpack
+from typing import Any, NamedTuple, Self, Unpack
 
 import msgspec
 
@@ -140,6 +140,7 @@ class Queue:
         type: str | None = None,  # noqa: A002 - the contract's names
         queue: str | None = None,
         tag: str | None = None,
+        worker: str | None = None,
         older_than: float | timedelta | None = None,
         error_contains: str | None = None,
         limit: int = 100,
@@ -154,7 +155,9 @@ class Queue:
             raise InvalidInput(msg)
         now = await self.store.now()
         created_before = None if older_than is None else now - times.seconds(older_than, "older_than")
-        query = Query(type=type, queue=queue, tag=tag, created_before=created_before, limit=limit, cursor=cursor)
+        query = Query(
+            type=type, queue=queue, tag=tag, worker_id=worker, created_before=created_before, limit=limit, cursor=cursor
+        )
         if status is not None:
             query = narrowed(query, status, now)
         if limit == 0:
@@ -162,6 +165,16 @@ class Queue:
         if error_contains is None:
             return await self.store.find(query)
         return await self._find_error(query, error_contains)
+
+    async def scan(self, status: TaskStatus | str | None = None, **filters: Any) -> AsyncIterator[Task]:
+        """Every task that passes the filters of `list`, page by page."""
+        cursor = None
+        while True:
+            page = await self.list(status, **filters, limit=1000, cursor=cursor)
+            for task in page.tasks:
+                yield task
+            if (cursor := page.cursor) is None:
+                return
 
     async def _find_error(self, query: Query, text: str) -> Page:
         """Errors are not indexed: read page by page until enough have been found."""
@@ -338,6 +351,21 @@ class Queue:
             now - (oldest.started_at if status is TaskStatus.Running and oldest.started_at else oldest.created_at)
         ).total_seconds()
 
+    async def throughput(self, window: float = 60.0) -> dict[TaskStatus, float]:
+        """How many tasks ended per second of late, by how they ended.
+
+        It looks at the latest endings within the window, and at no more than a thousand of each kind.
+        """
+        now = await self.store.now()
+        rates = {}
+        for status in (TaskStatus.Completed, TaskStatus.Failed, TaskStatus.Cancelled, TaskStatus.Expired):
+            page = await self.store.find(Query(status=status, limit=1000))
+            ages = [(now - task.ended_at).total_seconds() for task in page.tasks if task.ended_at is not None]
+            recent = [age for age in ages if age < window]
+            full = page.cursor is not None and len(recent) == len(ages)
+            rates[status] = len(recent) / max(recent[-1] if full else window, 0.001) if recent else 0.0
+        return rates
+
     async def workers(self, *, gone: bool = False) -> Sequence[WorkerInfo]:
         """The workers that are alive; with `gone`, also those that fell silent."""
         now = await self.store.now()
@@ -356,7 +384,7 @@ class Queue:
         await self._submits.drain()
         await self.store.close()
 
-    async def __aenter__(self) -> Queue:
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(

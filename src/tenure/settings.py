@@ -19,7 +19,7 @@ from tenure.errors import InvalidInput, one_of
 DEFAULTS: dict[str, Any] = {
     "url": "sqlite:///tenure.db",
     "app": None,
-    "queues": ["default"],
+    "queues": None,
     "concurrency": None,
     "processes": 1,
     "lease": None,

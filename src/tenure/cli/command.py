@@ -39,16 +39,25 @@ COMMON: dict[str, tuple[Any, Any]] = {
 class Session:
     """One run of one command."""
 
-    def __init__(self, *, url: str | None, profile: str | None, as_json: bool) -> None:
-        self._url, self._profile = url, profile
+    def __init__(
+        self, *, url: str | None = None, profile: str | None = None, as_json: bool = False, verbose: bool = False
+    ) -> None:
+        self._url = url
+        self.profile = profile
+        self.verbose = verbose
         self.out = Output(as_json=as_json)
+
+    @property
+    def url_given(self) -> bool:
+        """Whether the command line itself names the store."""
+        return self._url is not None
 
     @functools.cached_property
     def settings(self) -> Settings:
         """The settings that hold here, each with where it came from."""
         from tenure.settings import find_settings
 
-        settings = find_settings(url=self._url, profile=self._profile)
+        settings = find_settings(url=self._url, profile=self.profile)
         for warning in settings.warnings:
             self.out.note(f"note: {warning}")
         return settings
@@ -90,8 +99,12 @@ def _as_function(body: Body[P]) -> Callable[..., None]:
         outer = context.find_root().params
         for option, value in common.items():
             common[option] = value or outer.get(option)
-        session = Session(url=common["url"], profile=common["profile"], as_json=bool(common["json"]))
-        context.find_root().obj = common
+        session = Session(
+            url=common["url"],
+            profile=common["profile"],
+            as_json=bool(common["json"]),
+            verbose=bool(common["verbose"]),
+        )
         raise typer.Exit(asyncio.run(body(session, **given)) or 0)  # type: ignore[call-arg]
 
     own = typing.get_type_hints(body, include_extras=True)

@@ -14,6 +14,13 @@ class CommandFailed(Exception):
         self.code = code
 
 
+class WrongUsage(CommandFailed):
+    """The words of the command line do not fit together."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, USAGE)
+
+
 def exit_code(error: BaseException) -> int | None:
     """The exit code of an error that has been foreseen; None for any other."""
     from tenure.errors import DamagedRecord, InvalidHandler, InvalidInput, MissingExtra, StoreError, TenureError

@@ -58,6 +58,17 @@ class Output:
         else:
             sys.stdout.write(text + "\n")
 
+    def status_line(self, text: str, status: str) -> None:
+        """A line in which the status has its colour."""
+        if not self.at_terminal:
+            sys.stdout.write(text + "\n")
+            return
+        from rich.text import Text
+
+        line = Text(text)
+        line.highlight_words([status], STYLES.get(status, ""))
+        self.console.print(line)
+
     def note(self, text: str) -> None:
         """A line beside the answer, for people: it goes to the error stream."""
         sys.stderr.write(text + "\n")

@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
+import threading
+import time
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
-from tenure.cli import demo, worker
+from tenure.cli import demo, dlq, health, look, operate, submit, tail, top, worker
 from tenure.cli.command import PANEL, Json, Profile, Url, Verbose
 from tenure.cli.errors import REFUSED, USAGE, exit_code
 
-INTERRUPTED = 130
+PATIENCE = 1.0
 COMPLETE = "_TENURE_COMPLETE"
 
 app = typer.Typer(
     name="tenure",
     help="Durable background tasks on the storage you already run.",
-    no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode="rich" if sys.stdout.isatty() else None,
 )
 
-for group in (worker, demo):
+for group in (submit, look, operate, dlq, worker, tail, health, top, demo):
     app.add_typer(group.app)
 
 
@@ -55,7 +57,7 @@ def before(
 
 def run(arguments: Sequence[str] | None = None) -> None:
     """Run a command and leave with its exit code."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
+    words = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     if COMPLETE in os.environ:
         from typer._completion_classes import completion_init
 
@@ -68,13 +70,29 @@ def run(arguments: Sequence[str] | None = None) -> None:
         code = 0
     except Exception as error:
         code = _fail(error, words)
-    sys.stdout.flush()
+    _leave(code or 0)
+
+
+def _leave(code: int) -> NoReturn:
+    """A thread that is stuck in somebody's handler must not keep a stopped process alive."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(BrokenPipeError):
+            stream.flush()
+    others = [thread for thread in threading.enumerate() if thread is not threading.main_thread() and not thread.daemon]
+    deadline = time.monotonic() + PATIENCE
+    for thread in others:
+        thread.join(max(deadline - time.monotonic(), 0))
+    if any(thread.is_alive() for thread in others):
+        os._exit(code)
     sys.exit(code)
 
 
 def _fail(error: Exception, words: Sequence[str]) -> int:
     """Say what went wrong in a line or two, and return the exit code."""
     verbose, as_json = "--verbose" in words, "--json" in words
+    if type(error).__name__ == "NoArgsIsHelpError":
+        sys.stdout.write(f"{error}\n")
+        return 0
     if isinstance(error, typer.Abort):
         message, code = "Nothing was done.", REFUSED
     elif (shown := getattr(error, "format_message", None)) is not None:

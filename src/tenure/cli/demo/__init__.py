@@ -20,7 +20,7 @@ async def demo(
     session: Session,
     tasks: Annotated[int, typer.Option(help="About how many tasks to submit.", min=300, max=100_000)] = 3000,
 ) -> int:
-    """Watch a producer and two workers, one of them killed, and an account of every task.
+    """Watch two workers, one of them killed, and all tasks accounted for.
 
     It works on a temporary SQLite file of its own and takes about a quarter of a minute. The
     exit code is 0 only if nothing was lost and nothing was completed twice.
