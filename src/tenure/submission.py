@@ -126,9 +126,7 @@ def _reserved(task: Task, options: SubmitOptions, now: datetime) -> Submission:
     key, slot = options.get("idempotency_key"), options.get("slot")
     chosen_id = options.get("task_id") is not None
     if key is None and slot is None:
-        if chosen_id:
-            task = _remembered(task, times.after(now, DEFAULT_KEEP, "idempotency_ttl"))
-        return Submission(task, None, chosen_id)
+        return Submission(_remembered(task, times.after(now, DEFAULT_KEEP, "idempotency_ttl")), None, chosen_id)
     if key is not None and slot is not None:
         msg = f"Give idempotency_key={key!r} or slot={slot!r}, not both: each decides alone whether the task is new."
         raise InvalidInput(msg)

@@ -97,6 +97,12 @@ def test_threads_never_make_the_same_id():
     assert len(fronts) == 20_000, "the counted part alone is unique within a process"
 
 
+def test_a_forked_child_waits_for_no_lock_of_its_parent():
+    ids._series.lock.acquire()
+    ids._begin_anew()
+    assert uuid.UUID(new_id(NOW)).version == 7
+
+
 FORK = r"""
 import os, sys
 from datetime import UTC, datetime
