@@ -75,7 +75,7 @@ UNICODE = st.text(st.characters(exclude_categories=["Cs"]))
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | UNICODE,
     lambda children: st.lists(children) | st.dictionaries(UNICODE, children),
-    max_leaves=20,
+    max_leaves=10,
 )
 
 
@@ -220,7 +220,7 @@ def test_a_size_is_in_bytes():
     assert payload.size(payload.to_json("🐢")) == 6
 
 
-@given(st.dictionaries(UNICODE, JSON, max_size=4))
+@given(JSON)
 def test_the_hash_of_an_input_does_not_depend_on_the_order_of_keys(value):
     def turned_round(part):
         if isinstance(part, list):
