@@ -89,6 +89,13 @@ class CannotArchive(TransitionRefused):
     needs = "Only ended tasks can be archived; cancel it first or wait for its end."
 
 
+class CannotPurge(TransitionRefused):
+    """Only ended tasks can be forgotten."""
+
+    step = "purge"
+    needs = "Only ended tasks can be purged; cancel it first or wait for its end."
+
+
 class LeaseLost(TenureError):
     """The claim behind a worker's write is no longer the newest one; nothing was changed."""
 

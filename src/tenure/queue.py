@@ -14,6 +14,7 @@ import msgspec
 from tenure import lifecycle, times
 from tenure.batching import Batcher
 from tenure.errors import (
+    CannotPurge,
     ConcurrentChange,
     IdempotencyConflict,
     InvalidInput,
@@ -284,6 +285,17 @@ class Queue:
     async def archive(self, task_id: str) -> Task:
         """Put an ended task away; it stays readable."""
         return await self._change(task_id, lifecycle.archive)
+
+    async def purge(self, task_id: str, *, only: TaskStatus | str | None = None) -> Task:
+        """Forget an ended task for good, if it is of the status `only`; returns what it was."""
+        for _ in range(_TRIES):
+            task = await self._existing(task_id)
+            if not task.status.ended or (only is not None and task.status != only):
+                raise CannotPurge(task_id, task.status, f"Only {only or 'ended'} tasks are purged here.")
+            (done,) = await self.store.forget([task], await self.store.now())
+            if done:
+                return task
+        raise ConcurrentChange(task_id)
 
     async def pause(
         self, queue: str = "default", reason: str = "", *, by: str = "", resume_after: float | timedelta | None = None

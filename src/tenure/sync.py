@@ -61,11 +61,13 @@ class Queue:
     requeue = retry
     mark_expired = _blocking(_async.Queue.mark_expired)
     archive = _blocking(_async.Queue.archive)
+    purge = _blocking(_async.Queue.purge)
     pause = _blocking(_async.Queue.pause)
     resume = _blocking(_async.Queue.resume)
     paused = _blocking(_async.Queue.paused)
     counts = _blocking(_async.Queue.counts)
     stats = _blocking(_async.Queue.stats)
+    throughput = _blocking(_async.Queue.throughput)
     workers = _blocking(_async.Queue.workers)
 
     def close(self) -> None:

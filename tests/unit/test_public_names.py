@@ -11,7 +11,7 @@ import tenure.sync
 from tenure import BaseJobHandler, Context, Queue, RescheduleError, RetryPolicy, Task, TaskFunction, Tenure, Worker
 
 NAMES = """
-    BaseJobHandler CancelResult CannotArchive CannotCancel CannotExpire CannotRetry ConcurrentChange Context
+    BaseJobHandler CancelResult CannotArchive CannotCancel CannotExpire CannotPurge CannotRetry ConcurrentChange Context
     DamagedRecord Event IdempotencyConflict InvalidHandler InvalidInput InvalidURL LeaseLost MissingExtra Page
     PermanentError Progress Queue QueueStats RescheduleError ResultTimeout RetryPolicy StoreError StoreFull StoreTooNew
     StoreUnavailable StoreUnusable SubmitOptions Task TaskFunction TaskNotFound TaskStatus TaskUnsuccessful Tenure
@@ -49,9 +49,11 @@ QUEUE = {
     "requeue": ["task_id", "keep_attempts", "by"],
     "mark_expired": ["task_id"],
     "archive": ["task_id"],
+    "purge": ["task_id", "only"],
     "result": ["task_id", "timeout"],
     "counts": ["queue"],
     "stats": [],
+    "throughput": ["window"],
     "pause": ["queue", "reason", "by", "resume_after"],
     "resume": ["queue"],
     "paused": [],

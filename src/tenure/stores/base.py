@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from tenure.errors import IdempotencyConflict
+from tenure.idempotency import Reservation
 from tenure.payload import NULL
 from tenure.submission import Submission
 from tenure.task import Progress, Task, TaskStatus
@@ -123,6 +124,19 @@ class Note(msgspec.Struct, frozen=True):
     version: int = 0
 
 
+class Piece(msgspec.Struct, frozen=True):
+    """A part of everything that a store keeps, to be put into another one.
+
+    `damaged` are the ids of records that cannot be read; no cursor means that was all.
+    """
+
+    tasks: list[Task] = []
+    stones: list[Task] = []
+    reservations: list[Reservation] = []
+    damaged: list[str] = []
+    cursor: str | None = None
+
+
 class Store(ABC):
     """One place where tasks are kept. Every call is atomic and durable when it returns.
 
@@ -190,6 +204,18 @@ class Store(ABC):
         """
 
     @abstractmethod
+    async def forget(self, tasks: Sequence[Task], now: datetime) -> list[bool]:
+        """Delete these versions of ended tasks, with stones as in `prune`; False where another change was faster."""
+
+    @abstractmethod
+    async def dump(self, cursor: str | None = None, limit: int = 500) -> Piece:
+        """The next piece of everything: tasks in submit order, then stones, then reservations."""
+
+    @abstractmethod
+    async def restore(self, piece: Piece, now: datetime) -> Piece:
+        """Put in what is absent, exactly as it is and in this order; answer with what stands there already."""
+
+    @abstractmethod
     async def put_note(self, note: Note, *, if_version: int | None = None) -> bool:
         """Write a note, if its version is still this one (0: if absent); a note without a value is deleted."""
 
@@ -204,6 +230,10 @@ class Store(ABC):
     @abstractmethod
     async def wait(self, mark: object, timeout: float) -> None:
         """Return when something was written since the mark, or after `timeout` seconds. It may return early."""
+
+    async def about(self) -> dict[str, str]:
+        """What an operator may want to know about this store: versions, places, sizes."""
+        return {}
 
     def twin(self) -> Store:
         """A handle on the same store for the event loop of another thread."""

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from tenure import idempotency, lifecycle
-from tenure.errors import IdempotencyConflict
+from tenure.errors import IdempotencyConflict, InvalidInput
 from tenure.idempotency import Reservation, Verdict
 from tenure.stores.base import (
     PAUSE,
@@ -24,6 +24,7 @@ from tenure.stores.base import (
     Hold,
     Note,
     Page,
+    Piece,
     Query,
     Renewal,
     Store,
@@ -214,9 +215,7 @@ class MemoryStore(Store):
                 if task.status in ended_before and task.ended_at and task.ended_at <= ended_before[task.status]
             ][:limit]
             for task in ended:
-                del self._tasks[task.id], self._order[task.id]
-                if stone := remembered(task, now):
-                    self._stones[task.id] = stone
+                self._forget(task, now)
             stale = [key for key, reservation in self._reservations.items() if reservation.is_stale_at(now)]
             forgotten = [task_id for task_id, stone in self._stones.items() if remembered(stone, now) is None]
             for key in stale:
@@ -224,6 +223,62 @@ class MemoryStore(Store):
             for task_id in forgotten:
                 del self._stones[task_id]
             return len(ended) + len(stale) + len(forgotten)
+
+    def _forget(self, task: Task, now: datetime) -> None:
+        del self._tasks[task.id], self._order[task.id]
+        if stone := remembered(task, now):
+            self._stones[task.id] = stone
+
+    async def forget(self, tasks: Sequence[Task], now: datetime) -> list[bool]:
+        with self._lock:
+            answers = []
+            for task in tasks:
+                stored = self._tasks.get(task.id)
+                fits = stored is not None and stored.version == task.version and stored.status.ended
+                if fits:
+                    self._forget(task, now)
+                answers.append(fits)
+            self._written()
+            return answers
+
+    async def dump(self, cursor: str | None = None, limit: int = 500) -> Piece:
+        with self._lock:
+            if cursor is not None and not cursor.isdecimal():
+                msg = f"{cursor!r} is no cursor of a dump. Use the one that came with the last piece."
+                raise InvalidInput(msg)
+            start = int(cursor or 0)
+            tasks = sorted(self._tasks.values(), key=lambda task: self._order[task.id])
+            everything = [*tasks, *self._stones.values(), *self._reservations.values()]
+            found = everything[start : start + limit]
+            return Piece(
+                tasks=[record for record in found if isinstance(record, Task) and record.id in self._tasks],
+                stones=[record for record in found if isinstance(record, Task) and record.id not in self._tasks],
+                reservations=[record for record in found if isinstance(record, Reservation)],
+                cursor=str(start + limit) if start + limit < len(everything) else None,
+            )
+
+    async def restore(self, piece: Piece, now: datetime) -> Piece:
+        with self._lock:
+            there = Piece([], [], [])
+            for task in piece.tasks:
+                if known := self._known(task.id):
+                    there.tasks.append(known)
+                else:
+                    self._submitted += 1
+                    self._tasks[task.id], self._order[task.id] = task, self._submitted
+            for stone in piece.stones:
+                if known := self._known(stone.id):
+                    there.stones.append(known)
+                else:
+                    self._stones[stone.id] = stone
+            for reservation in piece.reservations:
+                found = self._reservations.get(reservation.identity)
+                if found is not None and not found.is_stale_at(now):
+                    there.reservations.append(found)
+                else:
+                    self._reservations[reservation.identity] = reservation
+            self._written()
+            return there
 
     async def put_note(self, note: Note, *, if_version: int | None = None) -> bool:
         with self._lock:

@@ -14,7 +14,7 @@ from typing import TypeVar
 import msgspec
 
 from tenure.errors import IdempotencyConflict, InvalidInput, StoreUnavailable, one_of
-from tenure.stores.base import Change, Claimed, Count, Hold, Note, Page, Query, Renewal, Store, Want
+from tenure.stores.base import Change, Claimed, Count, Hold, Note, Page, Piece, Query, Renewal, Store, Want
 from tenure.submission import Submission
 from tenure.task import Task, TaskStatus
 
@@ -22,7 +22,8 @@ T = TypeVar("T")
 
 EVERY_METHOD = "*"
 METHODS = (
-    "now", "insert", "claim", "swap", "renew", "get", "find", "overdue", "count", "prune", "put_note", "notes", "wait",
+    "now", "insert", "claim", "swap", "renew", "get", "find", "overdue", "count", "prune", "forget",
+    "dump", "restore", "put_note", "notes", "wait",
 )  # fmt: skip
 
 
@@ -137,6 +138,15 @@ class FaultyStore(Store):
 
     async def prune(self, ended_before: Mapping[TaskStatus, datetime], now: datetime, limit: int) -> int:  # noqa: D102
         return await self._call("prune", lambda: self.store.prune(ended_before, now, limit))
+
+    async def forget(self, tasks: Sequence[Task], now: datetime) -> list[bool]:  # noqa: D102
+        return await self._call("forget", lambda: self.store.forget(tasks, now))
+
+    async def dump(self, cursor: str | None = None, limit: int = 500) -> Piece:  # noqa: D102
+        return await self._call("dump", lambda: self.store.dump(cursor, limit))
+
+    async def restore(self, piece: Piece, now: datetime) -> Piece:  # noqa: D102
+        return await self._call("restore", lambda: self.store.restore(piece, now))
 
     async def put_note(self, note: Note, *, if_version: int | None = None) -> bool:  # noqa: D102
         return await self._call("put_note", lambda: self.store.put_note(note, if_version=if_version))

@@ -94,17 +94,28 @@ def prune(db: sqlite3.Connection, ended_before: Mapping[TaskStatus, datetime], n
                 pruned.append((seq, decode(record, task_id)))
             except DamagedRecord as damage:
                 set_aside(db, seq, damage, now)
-    stones = [stone for _, task in pruned if (stone := remembered(task, now))]
-    run_many(
-        db, statement("set_stone"), [(task.id, to_micros(task.remember_until or now), encode(task)) for task in stones]
-    )
-    db.execute(statement("delete_tasks"), (json.dumps([seq for seq, _ in pruned]),))
-    run_many(db, statement("delete_tags"), [(tag, seq) for seq, task in pruned for tag in task.tags])
-    count(db, Counter({lane: -number for lane, number in Counter(_lane(task) for _, task in pruned).items()}))
+    _delete(db, pruned, now)
     forgotten = [
         db.execute(statement(name), (to_micros(now), limit)).rowcount for name in ("prune_reservations", "prune_stones")
     ]
     return len(pruned) + sum(forgotten)
+
+
+def forget(db: sqlite3.Connection, tasks: Sequence[Task], now: datetime) -> list[bool]:
+    """Delete these versions of ended tasks."""
+    rows = [db.execute(statement("ended_version"), (task.id, task.version)).fetchone() for task in tasks]
+    _delete(db, [(row[0], task) for row, task in zip(rows, tasks, strict=True) if row is not None], now)
+    return [row is not None for row in rows]
+
+
+def _delete(db: sqlite3.Connection, ended: list[tuple[int, Task]], now: datetime) -> None:
+    stones = [stone for _, task in ended if (stone := remembered(task, now))]
+    run_many(
+        db, statement("set_stone"), [(task.id, to_micros(task.remember_until or now), encode(task)) for task in stones]
+    )
+    db.execute(statement("delete_tasks"), (json.dumps([seq for seq, _ in ended]),))
+    run_many(db, statement("delete_tags"), [(tag, seq) for seq, task in ended for tag in task.tags])
+    count(db, Counter({lane: -number for lane, number in Counter(_lane(task) for _, task in ended).items()}))
 
 
 def _lane(task: Task) -> Lane:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import sqlite3
 import time
@@ -121,6 +122,29 @@ def migrate(connection: sqlite3.Connection, path: Path) -> None:
                 connection.execute("ROLLBACK")
 
     patiently(attempt, path)
+
+
+def about(connection: sqlite3.Connection, path: Path) -> dict[str, str]:
+    """Versions, place and size of the file."""
+    (journal,) = connection.execute("PRAGMA journal_mode").fetchone()
+    return {
+        "store": f"SQLite {sqlite3.sqlite_version}",
+        "file": str(path.absolute()),
+        "size": f"{path.stat().st_size / 1e6:.1f} MB",
+        "schema": f"version {_version(connection)} of {len(migrations(PACKAGE))}",
+        "journal": journal,
+    }
+
+
+def schema_version(path: Path) -> int:
+    """The version that a file has now, without changing anything; 0 for a file that is not there."""
+    if not path.exists():
+        return 0
+    try:
+        with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+            return _version(connection)
+    except sqlite3.Error as error:
+        raise explained(error, path) from error
 
 
 def split(script: str) -> list[str]:

@@ -68,10 +68,10 @@ class Insert:
             row = self.db.execute(statement("reservation"), (wanted.identity,)).fetchone()
             if row is not None:
                 found = _reservation_decoder.decode(row[0])
-                known = self._known(found.task_id)
-                verdict = idempotency.judge(found, wanted, self.now, task_known=known is not None)
-                if verdict is Verdict.Existing and known is not None:
-                    return replace(known, created=False)
+                task_there = known(self.db, found.task_id, self.now)
+                verdict = idempotency.judge(found, wanted, self.now, task_known=task_there is not None)
+                if verdict is Verdict.Existing and task_there is not None:
+                    return replace(task_there, created=False)
                 if verdict is Verdict.Finish:
                     task, wanted = replace(task, id=found.task_id), replace(found, state="ready")
             expires_at = None if wanted.expires_at is None else to_micros(wanted.expires_at)
@@ -79,9 +79,9 @@ class Insert:
         return self._insert_absent(task)
 
     def _insert_absent(self, task: Task) -> Task:
-        known = self._known(task.id)
-        if known is not None:
-            return replace(known, created=False)
+        there = known(self.db, task.id, self.now)
+        if there is not None:
+            return replace(there, created=False)
         key = task.ordering_key
         blocked = key is not None and self.db.execute(statement("key_open"), (key,)).fetchone() is not None
         seq = self.db.execute(statement("insert"), _row(task, blocked=blocked)).lastrowid
@@ -89,13 +89,14 @@ class Insert:
         self.counts[task.queue, task.type, "pending"] += 1
         return task
 
-    def _known(self, task_id: str) -> Task | None:
-        """The task with this id, or its stone."""
-        task = get(self.db, task_id)
-        if task is None:
-            row = self.db.execute(statement("stone"), (task_id, to_micros(self.now))).fetchone()
-            task = row and decode(row[0], task_id)
-        return task
+
+def known(db: sqlite3.Connection, task_id: str, now: datetime) -> Task | None:
+    """The task with this id, or its stone."""
+    task = get(db, task_id)
+    if task is None:
+        row = db.execute(statement("stone"), (task_id, to_micros(now))).fetchone()
+        task = row and decode(row[0], task_id)
+    return task
 
 
 def _is_plain(submission: Submission) -> bool:

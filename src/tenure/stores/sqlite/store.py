@@ -17,12 +17,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from tenure.errors import IdempotencyConflict
-from tenure.stores.base import Change, Claimed, Count, Hold, Note, Page, Query, Renewal, Store, Want
-from tenure.stores.sqlite.changing import overdue, prune, renew, swap
+from tenure.stores.base import Change, Claimed, Count, Hold, Note, Page, Piece, Query, Renewal, Store, Want
+from tenure.stores.sqlite.changing import forget, overdue, prune, renew, swap
 from tenure.stores.sqlite.claiming import claim, next_due, something_to_do
-from tenure.stores.sqlite.connection import migrate, open_connection
+from tenure.stores.sqlite.connection import about, migrate, open_connection
 from tenure.stores.sqlite.finding import find
 from tenure.stores.sqlite.inserting import Insert
+from tenure.stores.sqlite.moving import dump, restore
 from tenure.stores.sqlite.records import get, notes, put_note, statement
 from tenure.stores.sqlite.threads import ConnectionThread, WriterThread
 from tenure.submission import Submission
@@ -80,6 +81,15 @@ class SqliteStore(Store):
     async def prune(self, ended_before: Mapping[TaskStatus, datetime], now: datetime, limit: int) -> int:
         return await self._writer.call(lambda db: prune(db, ended_before, now, limit))
 
+    async def forget(self, tasks: Sequence[Task], now: datetime) -> list[bool]:
+        return await self._writer.call(lambda db: forget(db, tasks, now))
+
+    async def dump(self, cursor: str | None = None, limit: int = 500) -> Piece:
+        return await self._reader.call(lambda db: dump(db, cursor, limit))
+
+    async def restore(self, piece: Piece, now: datetime) -> Piece:
+        return await self._writer.call(lambda db: restore(db, piece, now))
+
     async def get(self, ids: Sequence[str]) -> list[Task | None]:
         return await self._reader.call(lambda db: [get(db, task_id) for task_id in ids])
 
@@ -99,6 +109,9 @@ class SqliteStore(Store):
 
     async def notes(self, kind: str) -> list[Note]:
         return await self._reader.call(lambda db: notes(db, kind))
+
+    async def about(self) -> dict[str, str]:
+        return await self._reader.call(lambda db: about(db, self.path))
 
     def mark(self) -> object:
         """SQLite's own count of commits by others; the watching connection never writes, so everyone is another."""

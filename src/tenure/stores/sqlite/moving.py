@@ -1,0 +1,125 @@
+"""Everything out of one file and into another, exactly as it is."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections import Counter
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from tenure.errors import DamagedRecord, InvalidInput
+from tenure.idempotency import Reservation
+from tenure.stores.base import Piece
+from tenure.stores.sqlite.bulk import run_many
+from tenure.stores.sqlite.inserting import known
+from tenure.stores.sqlite.records import count, let_next_go, load, statement
+from tenure.task import OPEN, Task, decode, encode
+from tenure.times import to_micros
+
+_reservation_decoder = msgspec.json.Decoder(Reservation)
+
+TASKS, STONES, RESERVATIONS = "tasks", "stones", "reservations"
+_NEXT: dict[str, tuple[str, Any] | None] = {TASKS: (STONES, ""), STONES: (RESERVATIONS, ""), RESERVATIONS: None}
+
+
+def dump(db: sqlite3.Connection, cursor: str | None, limit: int) -> Piece:
+    """One page of one table; the cursor names the table and the last row."""
+    table, last = _read_cursor(cursor)
+    rows = db.execute(statement(f"dump_{table}"), (last, limit)).fetchall()
+    following = (table, rows[-1][0]) if len(rows) == limit else _NEXT[table]
+    piece = Piece([], [], [], [], following and json.dumps(following))
+    for row in rows:
+        try:
+            if table == TASKS:
+                piece.tasks.append(load(row))
+            elif table == STONES:
+                piece.stones.append(decode(row[1], row[0]))
+            else:
+                piece.reservations.append(_reservation_decoder.decode(row[1]))
+        except DamagedRecord as damage:
+            piece.damaged.append(damage.task_id)
+        except msgspec.MsgspecError:
+            piece.damaged.append(row[0])
+    return piece
+
+
+def restore(db: sqlite3.Connection, piece: Piece, now: datetime) -> Piece:
+    """Insert what is absent; the numbers of the new rows follow the order of the piece."""
+    there = Piece([], [], [])
+    tasks = []
+    for task in piece.tasks:
+        found = known(db, task.id, now)
+        if found is None:
+            tasks.append(task)
+        else:
+            there.tasks.append(found)
+    _insert(db, tasks)
+    for stone in piece.stones:
+        found = known(db, stone.id, now)
+        if found is None:
+            db.execute(statement("set_stone"), (stone.id, to_micros(stone.remember_until or now), encode(stone)))
+        else:
+            there.stones.append(found)
+    for reservation in piece.reservations:
+        row = db.execute(statement("reservation"), (reservation.identity,)).fetchone()
+        held = row and _reservation_decoder.decode(row[0])
+        if held is None or held.is_stale_at(now):
+            expires_at = None if reservation.expires_at is None else to_micros(reservation.expires_at)
+            db.execute(statement("reserve"), (reservation.identity, expires_at, msgspec.json.encode(reservation)))
+        else:
+            there.reservations.append(held)
+    return there
+
+
+def _insert(db: sqlite3.Connection, tasks: list[Task]) -> None:
+    run_many(db, statement("restore"), [_row(task) for task in tasks])
+    for task in tasks:
+        if task.tags:
+            (seq, *_) = db.execute(statement("get"), (task.id,)).fetchone()
+            run_many(db, statement("tag"), [(tag, seq) for tag in task.tags])
+    count(db, Counter((task.queue, task.type, task.status.value) for task in tasks))
+    for key in {task.ordering_key for task in tasks if task.ordering_key is not None and task.status in OPEN}:
+        let_next_go(db, key)
+
+
+def _row(task: Task) -> tuple[Any, ...]:
+    return (
+        task.id,
+        task.queue,
+        task.type,
+        task.priority,
+        task.ordering_key is not None,
+        to_micros(task.created_at),
+        to_micros(task.available_at),
+        _micros(task.expires_at),
+        task.ordering_key,
+        encode(task),
+        task.version,
+        task.status,
+        task.attempts,
+        task.fence,
+        _micros(task.lease_expires_at),
+        _micros(task.ended_at),
+        task.worker_id,
+        task.cancel_requested,
+    )
+
+
+def _micros(moment: datetime | None) -> int | None:
+    return None if moment is None else to_micros(moment)
+
+
+def _read_cursor(cursor: str | None) -> tuple[str, Any]:
+    if cursor is None:
+        return TASKS, 0
+    try:
+        table, last = json.loads(cursor)
+        if table in _NEXT and isinstance(last, int if table == TASKS else str):
+            return table, last
+    except (ValueError, TypeError):
+        pass
+    msg = f"{cursor!r} is no cursor of a dump. Use the one that came with the last piece."
+    raise InvalidInput(msg)
