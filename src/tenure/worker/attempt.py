@@ -62,10 +62,11 @@ class Attempt:
         self.held_until = max(self.held_until, since + lease.total_seconds())
 
     def interrupt(self, why: Stop) -> None:
-        """Stop the handler; the first reason counts."""
-        if self.stopped is None:
+        """Stop the handler. The first reason counts, but a request to cancel gives way to what cannot wait."""
+        if self.stopped is None or (self.stopped is Stop.Cancel and why is not Stop.Cancel):
             self.stopped = why
-            if self.running is not None:
+            # What has not begun looks for itself: asyncio drops a coroutine that is cancelled before its first step.
+            if self.running is not None and self.context is not None:
                 self.running.cancel()
 
     async def run(self, context: Context, executors: Executors, middleware: list[Middleware]) -> Rule | None:
@@ -82,7 +83,7 @@ class Attempt:
             return self._rescheduled(again)
         except asyncio.CancelledError as error:
             return self._interrupted(error)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             self.error = error
             return self._failed(failure_of(error))
 

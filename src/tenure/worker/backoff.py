@@ -5,17 +5,45 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import threading
 
 log = logging.getLogger("tenure.worker")
 
 FIRST, LONGEST = 0.1, 5.0
 
 
+class Outage:
+    """What the parts of a worker, in whichever thread, could not do since the store went away.
+
+    The first failure is told, and the end of the last one; the others say nothing new.
+    """
+
+    def __init__(self) -> None:
+        self._failing: set[str] = set()
+        self._lock = threading.Lock()
+
+    def failed(self, work: str, error: BaseException) -> None:
+        """This kind of work did not get through."""
+        with self._lock:
+            if not self._failing:
+                log.warning("cannot %s for now, and will keep trying: %s", work, error)
+            self._failing.add(work)
+
+    def worked(self, work: str) -> None:
+        """This kind of work got through again."""
+        with self._lock:
+            if work in self._failing:
+                self._failing.discard(work)
+                if not self._failing:
+                    log.warning("the store is back: can %s again", work)
+
+
 class Backoff:
     """Counts failures in a row of one kind of work."""
 
-    def __init__(self, work: str) -> None:
+    def __init__(self, work: str, outage: Outage) -> None:
         self._work = work
+        self._outage = outage
         self._pause = 0.0
 
     @property
@@ -24,14 +52,13 @@ class Backoff:
         return self._pause > 0
 
     async def wait(self, error: BaseException) -> None:
-        """Another failure: say so if it is the first, and wait before the next try."""
-        if not self.failing:
-            log.warning("cannot %s for now, and will keep trying: %s", self._work, error)
+        """Another failure: wait before the next try, longer than before."""
+        self._outage.failed(self._work, error)
         self._pause = min(max(self._pause * 2, FIRST), LONGEST)
         await asyncio.sleep(self._pause * random.uniform(0.5, 1))  # noqa: S311 - spreading workers
 
     def reset(self) -> None:
         """It worked again."""
         if self.failing:
-            log.warning("can %s again", self._work)
+            self._outage.worked(self._work)
             self._pause = 0.0

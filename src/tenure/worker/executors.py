@@ -6,6 +6,7 @@ import asyncio
 import contextvars
 import importlib
 import traceback
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from typing import Any
@@ -42,7 +43,7 @@ class Executors:
         """Start a plain handler on a thread, with the caller's context variables."""
         if self._threads is None:
             self._threads = ThreadPoolExecutor(self._size, thread_name_prefix="tenure-handler")
-        call = partial(contextvars.copy_context().run, handler.function, *arguments)
+        call = partial(contextvars.copy_context().run, _carried, handler.function, *arguments)
         return asyncio.get_running_loop().run_in_executor(self._threads, call)
 
     def abandon(self, call: asyncio.Future[Any]) -> None:
@@ -90,17 +91,35 @@ def failure_of(error: BaseException) -> Failure:
     if isinstance(error, HandlerFailed):
         return error.failure
     trace = "".join(traceback.format_exception(error))
-    name = type(error).__name__
-    return Failure(f"{name}: {error}" if str(error) else name, trace, permanent=is_permanent(error))
+    name, words = type(error).__name__, _words(error)
+    return Failure(f"{name}: {words}" if words else name, trace, permanent=is_permanent(error))
+
+
+def _words(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:
+        return "(its message cannot be shown)"
 
 
 def is_permanent(error: BaseException | None) -> bool:
     """Whether a PermanentError was raised, or is the cause of what was raised."""
-    while error is not None:
+    seen = set()
+    while error is not None and id(error) not in seen:
         if isinstance(error, PermanentError):
             return True
+        seen.add(id(error))
         error = error.__cause__
     return False
+
+
+def _carried(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function on a thread. StopIteration is the one exception that asyncio cannot carry to the loop."""
+    try:
+        return function(*arguments)
+    except StopIteration as error:
+        msg = "the handler raised StopIteration"
+        raise RuntimeError(msg) from error
 
 
 def _in_process(module: str, name: str, type_: str, raw: bytes) -> tuple[str, Any]:
@@ -111,7 +130,7 @@ def _in_process(module: str, name: str, type_: str, raw: bytes) -> tuple[str, An
         return "output", bytes(payload.to_json(value, "output"))
     except RescheduleError as error:
         return "reschedule", (error.delay_seconds, error.extend_expiration_seconds)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         return "failure", msgspec.json.encode(failure_of(error))
 
 

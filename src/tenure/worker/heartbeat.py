@@ -7,19 +7,22 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Coroutine
 from datetime import timedelta
 from typing import Any
 
-from tenure.errors import StoreError
+from tenure.errors import StoreUnavailable
 from tenure.stores.base import WORKER, Hold, Note, Query, Renewal, Store
 from tenure.task import TaskStatus
 from tenure.worker.attempt import Attempt
+from tenure.worker.backoff import Outage
 
 log = logging.getLogger("tenure.worker")
 
 CHECK_INTERVAL = 1.0
 NOTE_INTERVAL = 10.0
+FAREWELL = 2.0
+WORK = "renew leases"
 
 
 class Heartbeat:
@@ -39,6 +42,7 @@ class Heartbeat:
         describe: Callable[[], dict[str, Any]],
         on_lost: Callable[[Attempt], None],
         on_cancel: Callable[[Attempt], None],
+        outage: Outage,
     ) -> None:
         self._store = store
         self._worker_id = worker_id
@@ -47,10 +51,14 @@ class Heartbeat:
         self._describe = describe
         self._on_lost = on_lost
         self._on_cancel = on_cancel
+        self._outage = outage
+        self._renew_every = lease.total_seconds() / 3
+        self._margin = min(CHECK_INTERVAL, lease.total_seconds() / 10)
+        self._next_renewal = self._next_note = 0.0
         self._stopping = threading.Event()
+        self._ready = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._nap: asyncio.Event | None = None
-        self._failing = False
+        self._stop: asyncio.Event | None = None
         self._thread = threading.Thread(target=self._run, name="tenure-heartbeat", daemon=True)
         self.last_beat = time.monotonic()
 
@@ -61,48 +69,81 @@ class Heartbeat:
     def stop(self) -> None:
         """Stop beating and wait for the thread."""
         self._stopping.set()
-        if self._loop is not None and self._nap is not None:
+        self._ready.wait()
+        if self._loop is not None and self._stop is not None:
             with contextlib.suppress(RuntimeError):
-                self._loop.call_soon_threadsafe(self._nap.set)
+                self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join()
 
     def _run(self) -> None:
         asyncio.run(self._beat())
 
     async def _beat(self) -> None:
-        self._loop, self._nap = asyncio.get_running_loop(), asyncio.Event()
+        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+        self._ready.set()
         store = self._store.twin()
-        renew_every = self._lease.total_seconds() / 3
-        next_renewal = next_note = 0.0
         try:
             while not self._stopping.is_set():
-                now = time.monotonic()
                 try:
-                    if now >= next_note:
-                        await store.put_note(Note(WORKER, self._worker_id, self._describe()))
-                        next_note = now + NOTE_INTERVAL
-                    if now >= next_renewal:
-                        await self._renew(store, list(self._held()))
-                        next_renewal = now + renew_every
-                    else:
-                        await self._check(store)
-                    self._recovered()
-                except StoreError as error:
-                    self._failed(error)
-                    self._give_up_late()
+                    await self._within(self._patience(), self._once(store))
+                    self._outage.worked(WORK)
+                except Exception as error:
+                    self._outage.failed(WORK, error)
+                self._give_up_late()
                 self.last_beat = time.monotonic()
-                await self._sleep(min(CHECK_INTERVAL, renew_every))
-            with contextlib.suppress(StoreError):
-                await store.put_note(Note(WORKER, self._worker_id))
+                await self._sleep()
+            with contextlib.suppress(Exception):
+                async with asyncio.timeout(FAREWELL):
+                    await store.put_note(Note(WORKER, self._worker_id))
         finally:
             if store is not self._store:
                 await store.close()
 
-    async def _sleep(self, seconds: float) -> None:
-        assert self._nap is not None
+    async def _once(self, store: Store) -> None:
+        now = time.monotonic()
+        if now >= self._next_renewal:
+            await self._renew(store, list(self._held()))
+            self._next_renewal = now + self._renew_every
+        else:
+            await self._check(store)
+        if now >= self._next_note:
+            await store.put_note(Note(WORKER, self._worker_id, self._describe()))
+            self._next_note = now + NOTE_INTERVAL
+
+    async def _within(self, seconds: float, beat: Coroutine[Any, Any, None]) -> None:
+        """A store that does not answer in time is as good as away, and must not hold up a worker that stops."""
+        assert self._stop is not None
+        beating, stopping = asyncio.ensure_future(beat), asyncio.ensure_future(self._stop.wait())
+        try:
+            await asyncio.wait({beating, stopping}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            if beating.done():
+                beating.result()
+            elif not stopping.done():
+                msg = f"no answer within {seconds:.1f} s"
+                raise StoreUnavailable(msg)
+        finally:
+            beating.cancel()
+            stopping.cancel()
+            await asyncio.gather(beating, stopping, return_exceptions=True)
+
+    def _patience(self) -> float:
+        """How long the store may take: until the first lease has to be given up."""
+        return max(self._until_late() or self._lease.total_seconds(), self._renew_every)
+
+    async def _sleep(self) -> None:
+        assert self._stop is not None
+        seconds = min(CHECK_INTERVAL, self._renew_every)
+        late = self._until_late()
+        if late is not None and late > 0:
+            seconds = min(seconds, late)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await self._nap.wait()
+                await self._stop.wait()
+
+    def _until_late(self) -> float | None:
+        """Seconds until the first lease has to be given up if it is not renewed; None when nothing is held."""
+        first = min((attempt.held_until for attempt in list(self._held())), default=None)
+        return None if first is None else first - self._margin - time.monotonic()
 
     async def _renew(self, store: Store, attempts: list[Attempt]) -> None:
         if not attempts:
@@ -140,17 +181,6 @@ class Heartbeat:
 
     def _give_up_late(self) -> None:
         """Leases that could not be renewed are given up before they lapse."""
-        margin = min(CHECK_INTERVAL, self._lease.total_seconds() / 10)
         for attempt in list(self._held()):
-            if time.monotonic() + margin >= attempt.held_until:
+            if time.monotonic() + self._margin >= attempt.held_until:
                 self._on_lost(attempt)
-
-    def _failed(self, error: BaseException) -> None:
-        if not self._failing:
-            log.warning("cannot renew leases for now, and will keep trying: %s", error)
-        self._failing = True
-
-    def _recovered(self) -> None:
-        if self._failing:
-            log.warning("can renew leases again")
-        self._failing = False

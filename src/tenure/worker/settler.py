@@ -11,7 +11,7 @@ from tenure.lifecycle import took_effect
 from tenure.stores.base import Change, Store
 from tenure.task import Task
 from tenure.worker.attempt import Attempt, Rule
-from tenure.worker.backoff import Backoff
+from tenure.worker.backoff import Backoff, Outage
 
 log = logging.getLogger("tenure.worker")
 
@@ -36,12 +36,12 @@ class Settler:
     the new task, or None when the claim was lost and nothing was written.
     """
 
-    def __init__(self, store: Store, on_settled: OnSettled) -> None:
+    def __init__(self, store: Store, on_settled: OnSettled, outage: Outage) -> None:
         self._store = store
         self._on_settled = on_settled
         self._waiting: list[Ending] = []
         self._busy: asyncio.Task[None] | None = None
-        self._backoff = Backoff("end tasks")
+        self._backoff = Backoff("end tasks", outage)
         self.unsettled = 0
 
     def put(self, attempt: Attempt, rule: Rule) -> None:
@@ -51,10 +51,15 @@ class Settler:
         if self._busy is None:
             self._busy = asyncio.create_task(self._run(), name="tenure-settler")
 
-    async def drain(self) -> None:
-        """Return when everything handed in is written."""
+    async def drain(self, patience: float) -> None:
+        """Return when everything handed in is written, or when the store has been away for too long."""
         while self._busy is not None:
-            await asyncio.wait([self._busy])
+            done, _ = await asyncio.wait([self._busy], timeout=patience)
+            if not done:
+                log.error("%d endings could not be stored; their leases will lapse", self.unsettled)
+                self._busy.cancel()
+                await asyncio.wait([self._busy])
+                return
 
     async def _run(self) -> None:
         try:
@@ -79,6 +84,14 @@ class Settler:
                 # The answer was lost, not necessarily the write: look before deciding again.
                 reread = True
                 await self._backoff.wait(error)
+            except Exception:
+                if len(batch) > 1:
+                    for ending in batch:
+                        await self._settle([ending])
+                    return
+                log.exception("the ending of task %s cannot be stored", batch[0].attempt.task.id)
+                await self._tell(batch[0], None, "its ending cannot be stored")
+                return
 
     async def _write(self, batch: list[Ending]) -> list[Ending]:
         """Write what can be written; return the endings whose task changed meanwhile."""

@@ -14,7 +14,7 @@ import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
@@ -26,7 +26,7 @@ from tenure.stores.base import Claimed, Query, Want
 from tenure.sweeper import DEFAULT_RETENTION, Retention, Sweeper
 from tenure.task import Task, TaskStatus
 from tenure.worker.attempt import Attempt, Middleware, Stop
-from tenure.worker.backoff import Backoff
+from tenure.worker.backoff import Backoff, Outage
 from tenure.worker.context import Context
 from tenure.worker.executors import Executors
 from tenure.worker.handlers import INHERIT, Executor, Handler, make_handler
@@ -39,6 +39,8 @@ PREFETCH_SECONDS = 0.05
 PREFETCH_LIMIT = 1000
 UNSETTLED_LIMIT = 5000
 BUFFER_PATIENCE = 1.0
+LAST_WORDS = 5.0
+"""Seconds that a stopping worker tries to write its endings to a store that is away."""
 DEFAULT_POLICY = RetryPolicy()
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -214,10 +216,18 @@ class _Run:
         self.buffer: deque[Attempt] = deque()
         self.running: set[Attempt] = set()
         self.executors = Executors(worker.concurrency)
-        self.settler = Settler(self.store, self._settled)
+        self.outage = Outage()
+        self.settler = Settler(self.store, self._settled, self.outage)
         self.sweeper = sweeper
         self.heartbeat = Heartbeat(
-            self.store, worker.worker_id, worker.lease, self.held.values, self._describe, self._on_lost, self._on_cancel
+            self.store,
+            worker.worker_id,
+            worker.lease,
+            self.held.values,
+            self._describe,
+            self._on_lost,
+            self._on_cancel,
+            self.outage,
         )
         self.want = Want(
             worker.worker_id,
@@ -248,7 +258,7 @@ class _Run:
             with self._signals():
                 await self._claim_until_stopped()
                 await self._finish()
-        except asyncio.CancelledError:
+        except BaseException:
             self.stop(now=True)
             await self._finish()
             raise
@@ -306,7 +316,7 @@ class _Run:
         self._interrupt_all()
         while self.running:
             await asyncio.wait([attempt.running for attempt in self.running if attempt.running is not None])
-        await self.settler.drain()
+        await self.settler.drain(max(deadline - self.loop.time(), LAST_WORDS))
 
     def _interrupt_all(self) -> None:
         for attempt in list(self.running):
@@ -315,7 +325,7 @@ class _Run:
     # -- claiming
 
     async def _claim_until_stopped(self) -> None:
-        backoff = Backoff("claim tasks")
+        backoff = Backoff("claim tasks", self.outage)
         while not self.stopping:
             count = self._room()
             if count <= 0:
@@ -330,7 +340,7 @@ class _Run:
                     await self._give_back_unknown()
                 claimed = await self.store.claim(_counted(self.want, count))
             except StoreUnavailable as error:
-                await backoff.wait(error)
+                await self._sleep(backoff.wait(error))
                 continue
             backoff.reset()
             self._take(claimed, sent)
@@ -338,6 +348,9 @@ class _Run:
                 if self.until_idle and not self.held:
                     return
                 await self._nap(mark, claimed.next_due)
+        if backoff.failing:
+            with contextlib.suppress(StoreUnavailable):
+                await self._give_back_unknown()
 
     def _room(self) -> int:
         """Free slots, plus what will be started within the next moment at the current rate."""
@@ -372,6 +385,11 @@ class _Run:
             attempt.running = self.loop.create_task(self._attempt(attempt))
 
     async def _attempt(self, attempt: Attempt) -> None:
+        if attempt.stopped is not None:
+            self.running.discard(attempt)
+            self._end_unstarted(attempt)
+            self._start()
+            return
         attempt.context = context = Context(
             attempt.task, self.worker.queue, on_extended=lambda lease: attempt.held_for(lease, time.monotonic())
         )
@@ -401,7 +419,11 @@ class _Run:
             seconds = min(seconds, max(until_due, 0))
         if self.stopping:
             return
-        self.nap = asyncio.ensure_future(self.store.wait(mark, seconds))
+        await self._sleep(self.store.wait(mark, seconds))
+
+    async def _sleep(self, nap: Coroutine[Any, Any, None]) -> None:
+        """Sleep in a way that `stop` can end."""
+        self.nap = asyncio.ensure_future(nap)
         await asyncio.wait([self.nap])
         self.nap = None
 
@@ -421,6 +443,7 @@ class _Run:
             self._end_unstarted(attempt, why)
 
     def _end_unstarted(self, attempt: Attempt, why: str = "given back unstarted") -> None:
+        self.claimed -= 1
         if attempt.stopped is Stop.Lost:
             self._forget(attempt)
             return
@@ -433,9 +456,10 @@ class _Run:
             Query(status=TaskStatus.Running, worker_id=self.worker.worker_id, limit=PREFETCH_LIMIT)
         )
         for task in page.tasks:
-            if task.id not in self.held:
+            if task.id not in self.held and task.type in self.handlers:
                 attempt = Attempt(task, self.handlers[task.type], None, 0.0)
                 self.held[task.id] = attempt
+                self.claimed += 1
                 self._end_unstarted(attempt, "the answer to its claim was lost")
 
     # -- what others report
@@ -457,8 +481,9 @@ class _Run:
         self._forget(attempt)
         if task is None:
             return None
-        self.ended += 1
-        self.rate.tick()
+        if attempt.context is not None:
+            self.ended += 1
+            self.rate.tick()
         if task.status is TaskStatus.Completed:
             return self.worker.call_hooks("success", task) if self.worker.has_hooks("success") else None
         if attempt.error is not None:
@@ -507,15 +532,23 @@ class _Rate:
     """How many tasks end per second, of late."""
 
     def __init__(self) -> None:
-        self.per_second = 0.0
+        self._smoothed = 0.0
         self._count = 0
         self._since = time.monotonic()
+
+    @property
+    def per_second(self) -> float:
+        """It falls while nothing ends, so that slow handlers do not lead to claims that are only given back."""
+        elapsed = time.monotonic() - self._since
+        if elapsed < PREFETCH_SECONDS:
+            return self._smoothed
+        return min(self._smoothed, (self._count + 1) / elapsed)
 
     def tick(self) -> None:
         self._count += 1
         elapsed = time.monotonic() - self._since
         if elapsed > PREFETCH_SECONDS / 2:
-            self.per_second = (self.per_second + self._count / elapsed) / 2
+            self._smoothed = (self._smoothed + self._count / elapsed) / 2
             self._count, self._since = 0, time.monotonic()
 
 

@@ -1,0 +1,236 @@
+"""The library keeps a lease for as long as its handler runs, and lets go when it cannot."""
+
+import asyncio
+import sqlite3
+import threading
+import time
+from datetime import timedelta
+
+from msgspec.structs import replace
+from waiting import PATIENCE, until, working
+
+from tenure import InvalidInput, TaskStatus, Worker, connect, lifecycle
+from tenure.queue import Queue
+from tenure.stores.base import Change, Want
+from tenure.testing import Fault, FaultyStore
+
+
+async def test_a_handler_that_blocks_the_event_loop_keeps_its_lease(tmp_path):
+    """It blocks until the file itself shows that the lease was renewed twice."""
+    async with connect(f"sqlite:///{tmp_path}/jobs.db") as queue:
+        worker = Worker(queue, lease=0.3)
+
+        @worker.task("block")
+        async def block(input, context):
+            seen = [context.task.lease_expires_at.timestamp()]
+            with sqlite3.connect(tmp_path / "jobs.db") as look:
+                deadline = time.monotonic() + PATIENCE
+                while len(seen) < 3 and time.monotonic() < deadline:
+                    (lease,) = look.execute("SELECT lease_expires_at FROM tenure_tasks").fetchone()
+                    if lease / 1e6 > seen[-1] + 0.001:
+                        seen.append(lease / 1e6)
+            look.close()
+            return seen
+
+        task = await queue.submit("block", None)
+        await worker.run(until_idle=True)
+        seen = await queue.result(task.id)
+        assert len(seen) == 3
+        assert [event.what for event in await queue.history(task.id)] == ["created", "claimed", "completed"]
+
+
+async def test_all_running_tasks_are_renewed_in_one_call(memory):
+    sizes = []
+
+    class Counting(FaultyStore):
+        async def renew(self, renewals):
+            sizes.append(len(renewals))
+            return await super().renew(renewals)
+
+    worker = Worker(Queue(Counting(memory.store)), concurrency=20, lease=0.3)
+
+    @worker.task("long")
+    async def long(input):
+        await until(lambda: 20 in sizes)
+
+    await memory.submit_many([("long", None)] * 20)
+    assert await worker.run(until_idle=True) == 20
+    assert max(sizes) == 20
+
+
+async def test_a_claimed_task_that_waits_for_a_slot_is_renewed_too(memory):
+    worker = Worker(memory, concurrency=1, lease=0.3, sweep_interval=60)
+    blocked, go = asyncio.Event(), asyncio.Event()
+
+    @worker.task("job")
+    async def job(input):
+        if input == "slow":
+            blocked.set()
+            await go.wait()
+
+    await memory.submit_many([("job", "quick")] * 2000, priority=1)
+    await memory.submit_many([("job", "slow")] * 100)
+    async with working(worker):
+        await blocked.wait()
+        waiting = worker._run.buffer[0].task
+
+        async def renewed():
+            return (await memory.get(waiting.id)).lease_expires_at > waiting.lease_expires_at
+
+        await until(renewed)
+        go.set()
+
+
+async def test_a_worker_that_lost_its_lease_cancels_the_handler_and_writes_nothing(queue):
+    worker = Worker(queue, lease=0.3, concurrency=1)
+    started, cancelled = asyncio.Event(), asyncio.Event()
+
+    @worker.task("job")
+    async def job(input):
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+
+    task = await queue.submit("job", None)
+    async with working(worker):
+        await started.wait()
+        taken = await taken_over(queue, task.id)
+        await cancelled.wait()
+        await until(lambda: not worker._run.held)
+        now = await queue.get(task.id)
+        assert (now.version, now.worker_id, now.fence) == (taken.version, "somebody else", taken.fence)
+
+
+async def test_a_thread_that_lost_its_lease_ends_without_a_word(queue):
+    worker = Worker(queue, lease=0.3, concurrency=1)
+    started, go = threading.Event(), threading.Event()
+
+    @worker.task("job")
+    def job(input):
+        started.set()
+        go.wait(PATIENCE)
+        return "too late"
+
+    task = await queue.submit("job", None)
+    async with working(worker):
+        await until(started.is_set)
+        taken = await taken_over(queue, task.id)
+        await until(lambda: not worker._run.held)
+        go.set()
+        await until(lambda: not worker._run.executors.abandoned)
+    assert (await queue.get(task.id)).version == taken.version
+
+
+async def test_leases_that_cannot_be_renewed_are_given_up_before_they_lapse(queue):
+    faulty = FaultyStore(queue.store, plan=[Fault("renew", "before")])
+    worker = Worker(Queue(faulty), lease=0.5)
+    given_up = []
+
+    @worker.task("job")
+    async def job(input, context):
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            task = await queue.get(context.task.id)
+            given_up.append((await queue.now(), task.lease_expires_at))
+            worker.stop(now=True)
+            raise
+
+    await queue.submit("job", None)
+    async with working(worker):
+        await until(lambda: given_up)
+    ((at, lease_end),) = given_up
+    assert at < lease_end
+
+
+async def test_leases_are_given_up_too_when_the_store_does_not_answer_at_all(queue):
+    """A call that hangs is no better than one that fails."""
+
+    class Hanging(FaultyStore):
+        async def renew(self, renewals):
+            await asyncio.Event().wait()
+
+    worker = Worker(Queue(Hanging(queue.store)), lease=0.5)
+    given_up = []
+
+    @worker.task("job")
+    async def job(input, context):
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            task = await queue.get(context.task.id)
+            given_up.append((await queue.now(), task.lease_expires_at))
+            worker.stop(now=True)
+            raise
+
+    await queue.submit("job", None)
+    async with working(worker):
+        await until(lambda: given_up)
+    ((at, lease_end),) = given_up
+    assert at < lease_end
+
+
+async def test_a_lease_that_was_renewed_in_time_survives_a_short_outage(queue):
+    faulty = FaultyStore(queue.store, plan=[Fault("renew", "before", nth=(1, 2))])
+    worker = Worker(Queue(faulty), lease=1.0)
+
+    @worker.task("job")
+    async def job(input):
+        await until(lambda: faulty.calls.get("renew", 0) > 3)
+        return "kept"
+
+    task = await queue.submit("job", None)
+    await worker.run(until_idle=True)
+    assert await queue.result(task.id) == "kept"
+
+
+async def test_a_heartbeat_survives_whatever_a_handler_reports(memory):
+    """Bad reports are refused in the handler, so that one handler cannot cost the others their leases."""
+    worker = Worker(memory, lease=0.3)
+    refused = []
+
+    @worker.task("job")
+    async def job(input, context):
+        for report in ((float("nan"),), (float("inf"), 1), (1, float("nan")), ("half",), (None,)):
+            try:
+                context.progress(*report)
+            except InvalidInput as error:
+                refused.append(str(error))
+        first = context.task.lease_expires_at
+
+        async def renewed():
+            return (await memory.get(context.task.id)).lease_expires_at > first
+
+        await until(renewed)
+
+    task = await memory.submit("job", None)
+    await worker.run(until_idle=True)
+    assert (await memory.get(task.id)).status is TaskStatus.Completed
+    assert len(refused) == 5
+
+
+async def test_a_worker_is_seen_while_it_works_and_not_afterwards(queue):
+    worker = Worker(queue, worker_id="w1", queues=("default", "mail"), concurrency=7)
+
+    @worker.task("job")
+    async def job(input): ...
+
+    async with working(worker):
+        (seen,) = await until(queue.workers)
+        assert (seen.id, seen.alive, seen.concurrency) == ("w1", True, 7)
+        assert (seen.queues, seen.types) == (["default", "mail"], ["job"])
+    assert await queue.workers(gone=True) == []
+
+
+async def taken_over(queue, task_id):
+    """What the store shows after the lease has lapsed and another worker was faster than this one to claim."""
+    want = Want("somebody else", ("default",), {"job": 25}, 1, timedelta(minutes=5))
+    while True:
+        (task,) = await queue.store.get([task_id])
+        lapsed = replace(lifecycle.lapse(task, task.lease_expires_at), available_at=task.created_at)
+        await queue.store.swap([Change(task, lapsed)])
+        for claimed in (await queue.store.claim(want)).tasks:
+            return claimed

@@ -1,0 +1,71 @@
+"""Endings are written together, and an ending that was written is never taken back."""
+
+import asyncio
+
+from tenure import Worker
+from tenure.queue import Queue
+from tenure.testing import Fault, FaultyStore
+
+
+async def test_tasks_that_end_together_are_settled_in_few_writes(queue):
+    counted = Queue(FaultyStore(queue.store))
+    worker = Worker(counted, concurrency=100)
+    together = asyncio.Barrier(100)
+
+    @worker.task("job")
+    async def job(input):
+        await together.wait()
+
+    await queue.submit_many([("job", None)] * 100)
+    assert await worker.run(until_idle=True) == 100
+    assert counted.store.calls["swap"] <= 5
+
+
+async def test_an_ending_whose_answer_was_lost_is_not_written_twice(queue):
+    faulty = Queue(FaultyStore(queue.store, plan=[Fault("swap", "after", nth=1)]))
+    worker = Worker(faulty)
+    ended = []
+    worker.on_success(lambda task: ended.append(task.id))
+
+    @worker.task("job")
+    async def job(input):
+        return "done"
+
+    task = await queue.submit("job", None)
+    assert await worker.run(until_idle=True) == 1
+    history = await queue.history(task.id)
+    assert [event.what for event in history] == ["created", "claimed", "completed"]
+    assert ended == [task.id]
+
+
+async def test_an_ending_is_written_again_when_the_store_did_not_get_it(queue):
+    faulty = Queue(FaultyStore(queue.store, plan=[Fault("swap", "before", nth=(1, 2))]))
+    worker = Worker(faulty)
+
+    @worker.task("job")
+    async def job(input):
+        return "done"
+
+    task = await queue.submit("job", None)
+    assert await worker.run(until_idle=True) == 1
+    assert await queue.result(task.id) == "done"
+
+
+async def test_a_cancel_request_does_not_get_lost_between_the_handlers_end_and_its_settling(queue):
+    """The handler finished, so the task is completed although somebody asked it to stop meanwhile."""
+    worker = Worker(queue)
+
+    @worker.task("job")
+    async def job(input, context):
+        await queue.cancel(context.task.id, "changed my mind")
+        return "finished anyway"
+
+    task = await queue.submit("job", None)
+    await worker.run(until_idle=True)
+    assert await queue.result(task.id) == "finished anyway"
+    assert [event.what for event in await queue.history(task.id)] == [
+        "created",
+        "claimed",
+        "cancel requested",
+        "completed",
+    ]
