@@ -15,10 +15,13 @@ from tenure.queue import Queue
 from tenure.retry import RetryPolicy
 from tenure.stores.base import Change, Claimed, Hold, Query, Renewal, Store, Want
 from tenure.task import Task, TaskStatus
+from tenure.testing.faults import Fault
 
 LEASE = timedelta(seconds=30)
 SECOND = timedelta(seconds=1)
 MICROSECOND = timedelta(microseconds=1)
+LATE = [Fault("*", "delay", probability=0.5)]
+"""A plan in which any call may come later than others, so that a race has more than one course."""
 PLAIN = RetryPolicy(jitter=0)
 """A policy without chance: 0.2 s after the first failure, doubling, up to 25 attempts."""
 

@@ -1,0 +1,3 @@
+"""The listing topic of the conformance suite, on every store."""
+
+from tenure.testing.conformance.listing import *  # noqa: F403 - the tests of the topic
