@@ -144,6 +144,9 @@ def show_tasks(out: Output, tasks: list[Task], now: datetime) -> None:
         for task in tasks:
             out.emit(task.to_dict())
         return
+    if not tasks:
+        out.note("No task passes these filters.")
+        return
     rows = [
         (task.id, task.type, task.queue, task.status, _age(task, now), task.attempts, _remark(task, now))
         for task in tasks

@@ -13,7 +13,22 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from tenure.cli import demo, dlq, health, look, operate, submit, tail, top, worker
+from tenure.cli import (
+    bench,
+    config,
+    demo,
+    dlq,
+    doctor,
+    health,
+    look,
+    move,
+    operate,
+    schema,
+    submit,
+    tail,
+    top,
+    worker,
+)
 from tenure.cli.command import PANEL, Json, Profile, Url, Verbose
 from tenure.cli.errors import REFUSED, USAGE, exit_code
 
@@ -29,7 +44,7 @@ app = typer.Typer(
     rich_markup_mode="rich" if sys.stdout.isatty() else None,
 )
 
-for group in (submit, look, operate, dlq, worker, tail, health, top, demo):
+for group in (submit, look, operate, dlq, worker, tail, health, top, doctor, move, schema, bench, demo, config):
     app.add_typer(group.app)
 
 

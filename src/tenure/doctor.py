@@ -1,0 +1,232 @@
+"""Whether a store keeps its promises, tried out; and whether the queue on it is well."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import statistics
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal
+
+import msgspec
+
+from tenure import lifecycle, payload
+from tenure.errors import TenureError
+from tenure.explain import human
+from tenure.queue import Queue, QueueStats
+from tenure.stores.base import Change, Query, Want
+from tenure.task import Task, TaskStatus
+
+LANE = "tenure.doctor"
+RACERS = 8
+SLOW_MS = 100.0
+CLOCK_TOLERANCE = 5.0
+DEEP = 1000
+FAILED_SHARE = 0.05
+LONG_RUNNING = timedelta(seconds=60)
+"""Twice the default lease."""
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One thing that was looked at, what was found, and what to do about it."""
+
+    name: str
+    level: Literal["ok", "warning", "problem"]
+    text: str
+    fix: str = ""
+
+
+async def examine(queue: Queue) -> AsyncIterator[Finding]:
+    """Try the store with tasks of a queue of its own, then look at everyone's."""
+    begun, pending = time.monotonic(), (await queue.counts())[TaskStatus.Pending]
+    for name, value in (await queue.store.about()).items():
+        yield Finding(name, "ok", value)
+    for name, check in (
+        ("clock", _clock),
+        ("reading", _reading),
+        ("writing", _writing),
+        ("create if absent", _create_if_absent),
+        ("one claim wins", _one_claim_wins),
+        ("compare and swap", _compare_and_swap),
+    ):
+        yield await _tried(name, queue, check)
+    await _clean_up(queue)
+    async for finding in _health(queue, pending, begun):
+        yield finding
+
+
+async def _tried(name: str, queue: Queue, check: Callable[[Queue], Awaitable[Finding]]) -> Finding:
+    try:
+        return await check(queue)
+    except TenureError as error:
+        return Finding(name, "problem", str(error), "Without this, the store cannot be used.")
+
+
+async def _clock(queue: Queue) -> Finding:
+    before, first, after = datetime.now(UTC), await queue.now(), datetime.now(UTC)
+    second = await queue.now()
+    if second < first:
+        return Finding(
+            "clock", "problem", f"it went back by {first - second}", "Let the clock of the store be synchronised."
+        )
+    away = max((before - first).total_seconds(), (first - after).total_seconds(), 0)
+    text = f"{away:.1f} s away from this machine's"
+    if away > CLOCK_TOLERANCE:
+        return Finding(
+            "clock", "warning", text, "Tasks go by the store's clock; synchronise this machine's to avoid surprises."
+        )
+    return Finding("clock", "ok", text)
+
+
+async def _reading(queue: Queue) -> Finding:
+    return await _timed("reading", lambda: queue.get("no such task"))
+
+
+async def _writing(queue: Queue) -> Finding:
+    return await _timed("writing", lambda: _probe(queue))
+
+
+async def _timed(name: str, call: Callable[[], Awaitable[Any]], times: int = 20) -> Finding:
+    took = []
+    for _ in range(times):
+        start = time.perf_counter()
+        await call()
+        took.append((time.perf_counter() - start) * 1000)
+    text = f"median {statistics.median(took):.1f} ms, slowest {max(took):.1f} ms of {times}"
+    if statistics.median(took) > SLOW_MS:
+        return Finding(name, "warning", text, "Run workers and producers closer to the store.")
+    return Finding(name, "ok", text)
+
+
+async def _create_if_absent(queue: Queue) -> Finding:
+    key = secrets.token_hex(8)
+    submissions = [await _submission(queue, key) for _ in range(RACERS)]
+    tasks = await asyncio.gather(*(queue.store.insert([submission]) for submission in submissions))
+    made = [task for (task,) in tasks if isinstance(task, Task)]
+    created, ids = sum(task.created for task in made), {task.id for task in made}
+    if created == 1 and len(ids) == 1 and len(made) == RACERS:
+        return Finding("create if absent", "ok", f"{RACERS} submits of one key at once made one task")
+    return Finding(
+        "create if absent", "problem", f"{RACERS} submits of one key at once made {created} tasks with {len(ids)} ids",
+        "This store does not keep conditional writes: do not use it.",
+    )  # fmt: skip
+
+
+async def _one_claim_wins(queue: Queue) -> Finding:
+    task = await _probe(queue, priority=100)
+    claims = await asyncio.gather(*(queue.store.claim(_want(number)) for number in range(RACERS)))
+    owners = [claimed for claim in claims for claimed in claim.tasks if claimed.id == task.id]
+    if len(owners) == 1:
+        return Finding("one claim wins", "ok", f"of {RACERS} workers at once, one got the task")
+    return Finding(
+        "one claim wins", "problem", f"of {RACERS} workers at once, {len(owners)} got the task",
+        "Tasks would run twice here: do not use this store.",
+    )  # fmt: skip
+
+
+async def _compare_and_swap(queue: Queue) -> Finding:
+    task = await _probe(queue)
+    now = await queue.now()
+    changes = [Change(task, lifecycle.cancel(task, now, f"racer {number}")) for number in range(RACERS)]
+    answers = await asyncio.gather(*(queue.store.swap([change]) for change in changes))
+    winners = [change.after for change, (done,) in zip(changes, answers, strict=True) if done]
+    stored = await queue.get(task.id)
+    if len(winners) == 1 and stored == winners[0]:
+        return Finding("compare and swap", "ok", f"of {RACERS} changes at once, one was made")
+    return Finding(
+        "compare and swap", "problem", f"of {RACERS} changes at once, {len(winners)} were made",
+        "Changes would overwrite each other here: do not use this store.",
+    )  # fmt: skip
+
+
+async def _probe(queue: Queue, **options: Any) -> Task:
+    return await queue.submit(LANE, None, queue=LANE, ttl=3600, **options)
+
+
+async def _submission(queue: Queue, key: str) -> Any:
+    from tenure.submission import build
+
+    options: Any = {"queue": LANE, "idempotency_key": key, "idempotency_ttl": 5}
+    return build(LANE, None, options, await queue.now(), queue.store.size_limit)
+
+
+def _want(number: int, count: int = 1) -> Want:
+    return Want(f"doctor-{number}", (LANE,), {LANE: 1}, count, timedelta(minutes=1))
+
+
+async def _clean_up(queue: Queue) -> None:
+    """Nothing of the examination stays behind."""
+    async for task in queue.scan(queue=LANE):
+        if task.status is TaskStatus.Pending:
+            task = await queue.cancel(task.id)  # noqa: PLW2901 - the same task, ended
+        elif task.status is TaskStatus.Running:
+            done = lifecycle.complete(task, task.fence, payload.NULL, await queue.now())
+            await queue.store.swap([Change(task, done)])
+            task = done  # noqa: PLW2901
+        await queue.store.forget([task], await queue.now())
+
+
+async def _health(queue: Queue, pending: int, begun: float) -> AsyncIterator[Finding]:
+    stats = await queue.stats()
+    yield _depth(stats, pending, time.monotonic() - begun)
+    yield await _running(queue, stats)
+    yield _failures(stats)
+    yield _handled(stats)
+    if stats.paused:
+        names = ", ".join(f"{name}{f' ({reason})' if reason else ''}" for name, reason in stats.paused.items())
+        yield Finding("pauses", "warning", f"paused: {names}", "tenure resume QUEUE")
+    if stats.damaged:
+        yield Finding(
+            "records", "problem", f"{stats.damaged} records cannot be read and were set aside",
+            "Look for a disk or backup problem; the ids are in the notes of kind 'damaged'.",
+        )  # fmt: skip
+
+
+def _depth(stats: QueueStats, before: int, seconds: float) -> Finding:
+    pending = stats.counts["pending"]
+    growth = pending - before
+    text = f"{pending:,} pending"
+    if pending <= DEEP:
+        return Finding("depth", "ok", text)
+    if growth > 0:
+        text += f", and {growth:,} more within {seconds:.1f} s"
+    return Finding("depth", "warning", text, "Add workers or concurrency, or slow the producers down.")
+
+
+async def _running(queue: Queue, stats: QueueStats) -> Finding:
+    page = await queue.store.find(Query(status=TaskStatus.Running, limit=1000))
+    lapsed = [task for task in page.tasks if not task.is_leased_at(stats.now)]
+    long = [task for task in page.tasks if task.started_at and stats.now - task.started_at > LONG_RUNNING]
+    if lapsed:
+        return Finding(
+            "running", "problem", f"{len(lapsed)} claims have lapsed and wait for a worker to recover them",
+            "Start a worker; every one of them recovers lapsed claims.",
+        )  # fmt: skip
+    if long:
+        age = human(max(stats.now - (task.started_at or stats.now) for task in long))
+        return Finding(
+            "running", "warning", f"{len(long)} tasks run for longer than {human(LONG_RUNNING)}, the longest for {age}",
+            "If that is not usual for them: tenure list --status running, and give the type a timeout.",
+        )  # fmt: skip
+    return Finding("running", "ok", f"{stats.counts['running']:,} running")
+
+
+def _failures(stats: QueueStats) -> Finding:
+    failed, done = stats.counts["failed"], stats.counts["completed"]
+    share = failed / (failed + done) if failed + done else 0.0
+    text = f"{failed:,} failed, {share:.1%} of what ran to an end"
+    if share > FAILED_SHARE:
+        return Finding("failures", "warning", text, "tenure dlq list")
+    return Finding("failures", "ok", text)
+
+
+def _handled(stats: QueueStats) -> Finding:
+    if not stats.unhandled_types:
+        return Finding("workers", "ok", f"{stats.workers} alive")
+    types = ", ".join(stats.unhandled_types)
+    return Finding(
+        "workers", "problem", f"{stats.workers} alive, and none for the waiting types {types}",
+        "Start a worker that has these handlers: tenure worker MODULE:OBJECT",
+    )  # fmt: skip
