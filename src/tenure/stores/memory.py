@@ -6,6 +6,7 @@ It does what the contract says in the plainest way there is, by looking at every
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -36,6 +37,7 @@ from tenure.submission import Submission
 from tenure.task import OPEN, Task, TaskStatus
 
 replace = msgspec.structs.replace
+_RANK = re.compile(r"\S* \d{20}")
 
 
 def _machine_time() -> datetime:
@@ -177,7 +179,7 @@ class MemoryStore(Store):
         with self._lock:
             found = sorted((self._rank(task, query), task.id) for task in self._tasks.values() if matches(task, query))
             if query.cursor is not None:
-                cursor = query.cursor
+                cursor = _read_cursor(query.cursor)
                 found = [entry for entry in found if (entry[0] > cursor if query.oldest else entry[0] < cursor)]
             if not query.oldest:
                 found.reverse()
@@ -343,6 +345,15 @@ def _with_renewal(after: Task, stored: Task) -> Task:
         return after
     lease_end = max(after.lease_expires_at, stored.lease_expires_at)
     return replace(after, lease_expires_at=lease_end, progress=stored.progress)
+
+
+def _read_cursor(cursor: str) -> str:
+    if _RANK.fullmatch(cursor) is None:
+        msg = (
+            f"{cursor!r} is no cursor of this listing. Use the one that came with the last page, with the same filters."
+        )
+        raise InvalidInput(msg)
+    return cursor
 
 
 def matches(task: Task, query: Query) -> bool:

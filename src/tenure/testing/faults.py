@@ -161,6 +161,10 @@ class FaultyStore(Store):
     async def wait(self, mark: object, timeout: float) -> None:  # noqa: ASYNC109, D102
         await self._call("wait", lambda: self.store.wait(mark, timeout))
 
+    async def about(self) -> dict[str, str]:
+        """What the wrapped store says of itself."""
+        return await self.store.about()
+
     def twin(self) -> Store:
         """A twin of the wrapped store, in the same trouble: calls of both are counted together."""
         twin = self.store.twin()
