@@ -19,7 +19,7 @@ from tenure.lifecycle import Failure
 from tenure.retry import RetryPolicy
 from tenure.task import Task
 from tenure.worker.context import Context
-from tenure.worker.executors import Executors, failure_of
+from tenure.worker.executors import Executors, failure_of, not_json
 from tenure.worker.handlers import Handler
 
 Rule = Callable[[Task, datetime], Task]
@@ -38,6 +38,19 @@ class Stop(Enum):
 
 class Attempt:
     """A claimed task on its way through this worker."""
+
+    __slots__ = (
+        "claimed_at",
+        "context",
+        "error",
+        "handler",
+        "held_until",
+        "policy",
+        "running",
+        "settled",
+        "stopped",
+        "task",
+    )
 
     def __init__(self, task: Task, handler: Handler, policy: RetryPolicy | None, held_until: float) -> None:
         self.task = task
@@ -61,6 +74,10 @@ class Attempt:
         """The lease was renewed by a call that was sent at `since`."""
         self.held_until = max(self.held_until, since + lease.total_seconds())
 
+    def extended(self, lease: timedelta) -> None:
+        """The handler itself has just renewed the lease."""
+        self.held_for(lease, time.monotonic())
+
     def interrupt(self, why: Stop) -> None:
         """Stop the handler. The first reason counts, but a request to cancel gives way to what cannot wait."""
         if self.stopped is None or (self.stopped is Stop.Cancel and why is not Stop.Cancel):
@@ -77,8 +94,10 @@ class Attempt:
             self.error = error
             return self._failed(Failure(f"the input does not fit {self.task.type!r}: {error}", permanent=True))
         try:
-            value = await self._call(argument, context, executors, middleware)
-            return self._completed(value)
+            if not middleware and self.handler.executor == "async":
+                arguments = (argument, context) if self.handler.takes_context else (argument,)
+                return self._completed(await self.handler.function(*arguments))
+            return self._completed(await self._call(argument, context, executors, middleware))
         except RescheduleError as again:
             return self._rescheduled(again)
         except asyncio.CancelledError as error:
@@ -89,8 +108,6 @@ class Attempt:
 
     async def _call(self, argument: Any, context: Context, executors: Executors, middleware: list[Middleware]) -> Any:
         arguments = (argument, context) if self.handler.takes_context else (argument,)
-        if not middleware and self.handler.executor == "async":
-            return await self.handler.function(*arguments)
 
         def innermost() -> Awaitable[Any]:
             if self.handler.executor == "async":
@@ -121,7 +138,7 @@ class Attempt:
             output = value if isinstance(value, msgspec.Raw) else payload.to_json(value, "output")
         except InvalidInput as error:
             self.error = error
-            return self._failed(Failure(f"the handler returned something that is not JSON: {error}", permanent=True))
+            return self._failed(not_json(error))
         fence = self.task.fence
         return lambda task, now: lifecycle.complete(task, fence, output, now)
 

@@ -22,6 +22,8 @@ _log = logging.getLogger("tenure.task")
 class Context:
     """The claim that a handler works under."""
 
+    __slots__ = ("_on_extended", "_progress", "cancel_requested", "queue", "task")
+
     def __init__(self, task: Task, queue: Queue, *, on_extended: Callable[[timedelta], None] | None = None) -> None:
         self.task = task
         self.queue = queue

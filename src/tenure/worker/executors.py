@@ -16,7 +16,7 @@ import anyio.to_process
 import msgspec
 
 from tenure import payload
-from tenure.errors import PermanentError, RescheduleError
+from tenure.errors import InvalidInput, PermanentError, RescheduleError
 from tenure.lifecycle import Failure
 from tenure.worker.handlers import Handler, make_handler
 
@@ -102,6 +102,11 @@ def _words(error: BaseException) -> str:
         return "(its message cannot be shown)"
 
 
+def not_json(error: InvalidInput) -> Failure:
+    """A result that cannot be kept: the next attempt would return the same."""
+    return Failure(f"the handler returned something that is not JSON: {error}", permanent=True)
+
+
 def is_permanent(error: BaseException | None) -> bool:
     """Whether a PermanentError was raised, or is the cause of what was raised."""
     seen = set()
@@ -114,11 +119,11 @@ def is_permanent(error: BaseException | None) -> bool:
 
 
 def _carried(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function on a thread. StopIteration is the one exception that asyncio cannot carry to the loop."""
+    """Call a function on a thread. These two exceptions mean something else to asyncio, so they go in disguise."""
     try:
         return function(*arguments)
-    except StopIteration as error:
-        msg = "the handler raised StopIteration"
+    except (StopIteration, asyncio.CancelledError) as error:
+        msg = f"the handler raised {type(error).__name__}"
         raise RuntimeError(msg) from error
 
 
@@ -127,7 +132,10 @@ def _in_process(module: str, name: str, type_: str, raw: bytes) -> tuple[str, An
     try:
         handler = _find_handler(module, name, type_)
         value = handler.function(handler.read(msgspec.Raw(raw)))
-        return "output", bytes(payload.to_json(value, "output"))
+        try:
+            return "output", bytes(payload.to_json(value, "output"))
+        except InvalidInput as error:
+            return "failure", msgspec.json.encode(not_json(error))
     except RescheduleError as error:
         return "reschedule", (error.delay_seconds, error.extend_expiration_seconds)
     except (Exception, SystemExit) as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 from tenure.errors import DamagedRecord, LeaseLost, StoreUnavailable
 from tenure.lifecycle import took_effect
@@ -16,11 +16,13 @@ from tenure.worker.backoff import Backoff, Outage
 log = logging.getLogger("tenure.worker")
 
 BATCH = 1000
-OnSettled = Callable[[Attempt, Task | None], Awaitable[None] | None]
+OnSettled = Callable[[Attempt, Task | None], None]
 
 
 class Ending:
     """An attempt that is over, the rule that ends it, and what is known of its task."""
+
+    __slots__ = ("attempt", "rule", "sent", "task")
 
     def __init__(self, attempt: Attempt, rule: Rule) -> None:
         self.attempt = attempt
@@ -90,7 +92,7 @@ class Settler:
                         await self._settle([ending])
                     return
                 log.exception("the ending of task %s cannot be stored", batch[0].attempt.task.id)
-                await self._tell(batch[0], None, "its ending cannot be stored")
+                self._tell(batch[0], None, "its ending cannot be stored")
                 return
 
     async def _write(self, batch: list[Ending]) -> list[Ending]:
@@ -100,18 +102,18 @@ class Settler:
         for ending in batch:
             task = ending.task
             if task is None:
-                await self._tell(ending, None, "it is gone")
+                self._tell(ending, None, "it is gone")
                 continue
             if ending.sent is not None and took_effect(ending.sent, task):
-                await self._tell(ending, ending.sent)
+                self._tell(ending, ending.sent)
                 continue
             try:
                 after = ending.rule(task, now)
             except LeaseLost as lost:
-                await self._tell(ending, None, str(lost))
+                self._tell(ending, None, str(lost))
                 continue
             if after is task:
-                await self._tell(ending, task)
+                self._tell(ending, task)
                 continue
             ending.sent = after
             open_ends.append(ending)
@@ -122,7 +124,7 @@ class Settler:
         missed = []
         for ending, fits in zip(open_ends, fitted, strict=True):
             if fits:
-                await self._tell(ending, ending.sent)
+                self._tell(ending, ending.sent)
             else:
                 missed.append(ending)
         return missed
@@ -142,9 +144,7 @@ class Settler:
         for ending, task in zip(batch, tasks, strict=True):
             ending.task = task
 
-    async def _tell(self, ending: Ending, task: Task | None, why: str = "") -> None:
+    def _tell(self, ending: Ending, task: Task | None, why: str = "") -> None:
         if task is None:
             log.warning("task %s was not ended by this worker: %s", ending.attempt.task.id, why)
-        told = self._on_settled(ending.attempt, task)
-        if told is not None:
-            await told
+        self._on_settled(ending.attempt, task)

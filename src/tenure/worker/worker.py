@@ -244,6 +244,7 @@ class _Run:
         self.stopping = self.stopping_now = False
         self.changed = asyncio.Event()
         self.nap: asyncio.Future[None] | None = None
+        self.hooks: set[asyncio.Task[None]] = set()
 
     # -- the life of a run
 
@@ -267,6 +268,8 @@ class _Run:
             await asyncio.wait([sweeping])
             await asyncio.to_thread(self.heartbeat.stop)
             self.executors.close()
+            if self.hooks:
+                await asyncio.wait(self.hooks)
             await worker.call_hooks("shutdown")
             log.info("worker %s stopped after %d tasks", worker.worker_id, self.ended)
         return self.ended
@@ -390,13 +393,10 @@ class _Run:
             self._end_unstarted(attempt)
             self._start()
             return
-        attempt.context = context = Context(
-            attempt.task, self.worker.queue, on_extended=lambda lease: attempt.held_for(lease, time.monotonic())
-        )
+        attempt.context = context = Context(attempt.task, self.worker.queue, on_extended=attempt.extended)
         context.cancel_requested = attempt.task.cancel_requested
-        timer = (
-            None if attempt.timeout is None else self.loop.call_later(attempt.timeout, attempt.interrupt, Stop.Timeout)
-        )
+        timeout = attempt.timeout
+        timer = None if timeout is None else self.loop.call_later(timeout, attempt.interrupt, Stop.Timeout)
         try:
             rule = await attempt.run(context, self.executors, self.middleware)
         finally:
@@ -477,22 +477,28 @@ class _Run:
                 lambda: self.loop.call_later(self.worker.cancel_grace, attempt.interrupt, Stop.Cancel)
             )
 
-    def _settled(self, attempt: Attempt, task: Task | None) -> Awaitable[None] | None:
+    def _settled(self, attempt: Attempt, task: Task | None) -> None:
         self._forget(attempt)
         if task is None:
-            return None
+            return
         if attempt.context is not None:
             self.ended += 1
             self.rate.tick()
         if task.status is TaskStatus.Completed:
-            return self.worker.call_hooks("success", task) if self.worker.has_hooks("success") else None
-        if attempt.error is not None:
+            self._call_hooks("success", task)
+        elif attempt.error is not None:
             log.warning(
                 "task %s (%s) failed in attempt %d: %s; now %s",
                 task.id, task.type, task.attempts, task.last_error, task.status,
             )  # fmt: skip
-            return self.worker.call_hooks("error", task, attempt.error) if self.worker.has_hooks("error") else None
-        return None
+            self._call_hooks("error", task, attempt.error)
+
+    def _call_hooks(self, name: str, *arguments: Any) -> None:
+        """Beside the settling, so that a slow hook holds up nobody's end."""
+        if self.worker.has_hooks(name):
+            call = asyncio.create_task(self.worker.call_hooks(name, *arguments), name=f"tenure-on-{name}")
+            self.hooks.add(call)
+            call.add_done_callback(self.hooks.discard)
 
     def _forget(self, attempt: Attempt) -> None:
         attempt.settled = True
