@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
+import sys
 import typing
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec
@@ -90,6 +92,11 @@ def command(app: typer.Typer, name: str | None = None, **settings: Any) -> Calla
     return register
 
 
+def nobody_listens() -> None:
+    """Whoever read our output has left, like `head` does: nothing is wrong, and the rest goes nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def _as_function(body: Body[P]) -> Callable[..., None]:
     @functools.wraps(body)
     def run(context: typer.Context, **given: Any) -> None:
@@ -105,7 +112,12 @@ def _as_function(body: Body[P]) -> Callable[..., None]:
             as_json=bool(common["json"]),
             verbose=bool(common["verbose"]),
         )
-        raise typer.Exit(asyncio.run(body(session, **given)) or 0)  # type: ignore[call-arg]
+        try:
+            code = asyncio.run(body(session, **given))  # type: ignore[call-arg]
+        except BrokenPipeError:
+            nobody_listens()
+            code = 0
+        raise typer.Exit(code or 0)
 
     own = typing.get_type_hints(body, include_extras=True)
     parameters = [

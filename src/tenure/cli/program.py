@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import sys
@@ -29,7 +28,7 @@ from tenure.cli import (
     top,
     worker,
 )
-from tenure.cli.command import PANEL, Json, Profile, Url, Verbose
+from tenure.cli.command import PANEL, Json, Profile, Url, Verbose, nobody_listens
 from tenure.cli.errors import REFUSED, USAGE, exit_code
 
 PATIENCE = 1.0
@@ -44,8 +43,19 @@ app = typer.Typer(
     rich_markup_mode="rich" if sys.stdout.isatty() else None,
 )
 
-for group in (submit, look, operate, dlq, worker, tail, health, top, doctor, move, schema, bench, demo, config):
-    app.add_typer(group.app)
+GROUPS = {
+    "Tasks": (submit, look, operate, dlq),
+    "Work": (worker,),
+    "Watch": (tail, health, top, doctor),
+    "Move": (move,),
+    "Store": (schema, bench),
+    "More": (demo, config),
+}
+for panel, modules in GROUPS.items():
+    for module in modules:
+        for entry in (*module.app.registered_commands, *module.app.registered_groups):
+            entry.rich_help_panel = panel
+        app.add_typer(module.app)
 
 
 def _version(wanted: bool) -> None:
@@ -70,29 +80,31 @@ def before(
     """Durable background tasks on the storage you already run."""
 
 
-def run(arguments: Sequence[str] | None = None) -> None:
-    """Run a command and leave with its exit code."""
-    words = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
+def run() -> NoReturn:
+    """Run the command that the arguments of this process name, and leave with its exit code."""
+    _leave(invoke(sys.argv[1:]))
+
+
+def invoke(arguments: Sequence[str]) -> int:
+    """Run a command; returns its exit code."""
+    words = list(arguments) or ["--help"]
     if COMPLETE in os.environ:
         from typer._completion_classes import completion_init
 
         completion_init()
     try:
         code = typer.main.get_command(app).main(words, prog_name="tenure", complete_var=COMPLETE, standalone_mode=False)
-    except BrokenPipeError:
-        # Whoever read our output has left, like `head` does: nothing is wrong.
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123 - for the interpreter's last flush
-        code = 0
     except Exception as error:
         code = _fail(error, words)
-    _leave(code or 0)
+    return int(code or 0)
 
 
 def _leave(code: int) -> NoReturn:
     """A thread that is stuck in somebody's handler must not keep a stopped process alive."""
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(BrokenPipeError):
-            stream.flush()
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        nobody_listens()
     others = [thread for thread in threading.enumerate() if thread is not threading.main_thread() and not thread.daemon]
     deadline = time.monotonic() + PATIENCE
     for thread in others:

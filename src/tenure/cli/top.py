@@ -120,7 +120,10 @@ async def _picture(queue: Queue, session: Session, pace: float) -> Group:
         ("   q to leave", "dim"),
     )  # fmt: skip
     failed = (await queue.list("failed", limit=5)).tasks
-    workers = await queue.workers()
+    workers = [
+        (worker, len((await queue.list("running", worker=worker.id, limit=1000)).tasks))
+        for worker in await queue.workers()
+    ]
     about = Text.assemble(
         *(part for name, value in summary(figures, rates) for part in ((f"{name}: ", "bold"), f"{value}\n"))
     )
@@ -131,7 +134,7 @@ async def _picture(queue: Queue, session: Session, pace: float) -> Group:
         _table(
             "workers",
             ["worker", "running", "of", "started"],
-            [[worker.id, worker.running, worker.concurrency, relative(worker.started_at, now)] for worker in workers],
+            [[worker.id, running, worker.concurrency, relative(worker.started_at, now)] for worker, running in workers],
         ),
         _table(
             "latest dead letters",
