@@ -48,7 +48,7 @@ def submit(*, now: datetime, expires_at: datetime | None = None, **words: Any) -
     """The first version of a task, as its producer described it."""
     why = None if expires_at is None else f"expires_at: {to_text(expires_at)}"
     created = Event(1, Pending, now, "created", 0, 0, None, why)
-    return Task(created_at=now, updated_at=now, expires_at=expires_at, format=FORMAT, history=(created,), **words)
+    return Task(created_at=now, expires_at=expires_at, format=FORMAT, history=(created,), **words)
 
 
 def claim(
@@ -271,9 +271,7 @@ def _next(task: Task, event: Event, **changes: Any) -> Task:
     history = task.history
     if len(history) >= HISTORY_HEAD + HISTORY_TAIL:
         history = history[:HISTORY_HEAD] + history[HISTORY_HEAD + 1 :]
-    return replace(
-        task, status=event.status, version=event.number, updated_at=event.at, history=(*history, event), **changes
-    )
+    return replace(task, status=event.status, version=event.number, history=(*history, event), **changes)
 
 
 def _said(reason: str | None, by: str | None) -> str | None:

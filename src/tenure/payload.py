@@ -36,6 +36,8 @@ def to_json(value: Any, field: str = "input") -> msgspec.Raw:
     >>> bytes(to_json({"user": 1, "tags": []}))
     b'{"user":1,"tags":[]}'
     """
+    if value is None:
+        return NULL
     if type(value) is not dict:
         if isinstance(value, pydantic.BaseModel):
             return _model_json(value, field)

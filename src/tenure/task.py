@@ -38,8 +38,11 @@ OPEN = frozenset({TaskStatus.Pending, TaskStatus.Running})
 ENDED = tuple(status for status in TaskStatus if status not in OPEN)
 
 
-class Event(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """One transition in the history of a task."""
+class Event(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """One transition in the history of a task.
+
+    In a stored record it is an array of its values, in this order, because the history is most of a record.
+    """
 
     number: int
     status: TaskStatus
@@ -49,6 +52,11 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     fence: int = 0
     worker: str | None = None
     why: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The event as plain Python values, by name."""
+        plain: dict[str, Any] = msgspec.to_builtins(msgspec.structs.asdict(self))
+        return plain
 
 
 class Progress(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -69,7 +77,6 @@ class Task(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     id: str
     type: str = msgspec.field(name="task_type")
     created_at: datetime
-    updated_at: datetime
     available_at: datetime
     queue: str = "default"
     status: TaskStatus = TaskStatus.Pending
@@ -126,6 +133,11 @@ class Task(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
         return payload.from_json(self.output_json)
 
     @property
+    def updated_at(self) -> datetime:
+        """When the last transition happened."""
+        return self.history[-1].at if self.history else self.created_at
+
+    @property
     def history_omitted(self) -> int:
         """How many events in the middle of a long history were left out."""
         return self.version - len(self.history)
@@ -163,6 +175,8 @@ class Task(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
         """The JSON form as plain Python values, every field present."""
         values = {field.encode_name: getattr(self, field.name) for field in msgspec.structs.fields(self)}
         values["input"], values["output"] = self.input, self.output
+        values["updated_at"], values["ended_at"] = self.updated_at, self.ended_at
+        values["history"] = [event.to_dict() for event in self.history]
         plain: dict[str, Any] = msgspec.to_builtins(values)
         return plain
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
+import math
 import typing
 from collections.abc import Callable
 from typing import Any, Literal
@@ -72,8 +74,12 @@ def make_handler(
     if not isinstance(type_, str) or not type_:
         msg = f"The type of a task must be a string with at least one character, not {type_!r}."
         raise InvalidHandler(msg)
-    if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0):
+    number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
+    if timeout is not None and not (number and 0 < timeout < math.inf):
         msg = f"The handler of {type_!r} has timeout={timeout!r}; give more than zero seconds."
+        raise InvalidInput(msg)
+    if retry is not None and retry is not INHERIT and not isinstance(retry, RetryPolicy):
+        msg = f"The handler of {type_!r} has retry={retry!r}; give a RetryPolicy, or None for a single attempt."
         raise InvalidInput(msg)
     if inspect.isclass(function):
         function, annotation, takes_context, is_async = _look_at_class(type_, function)
@@ -96,7 +102,14 @@ def _look_at_function(type_: str, function: Any) -> tuple[Any, bool, bool]:
     if not callable(function):
         msg = f"The handler of {type_!r} is {function!r}, which cannot be called. {EXAMPLE}"
         raise InvalidHandler(msg)
-    parameters = list(inspect.signature(function).parameters.values())
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        msg = f"The handler of {type_!r} is a generator, which would never be run: return the result, do not yield it. {EXAMPLE}"
+        raise InvalidHandler(msg)
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except ValueError:
+        msg = f"The handler of {type_!r} is {function!r}, whose parameters Python does not tell. {EXAMPLE}"
+        raise InvalidHandler(msg) from None
     takes_context = _takes_context(type_, function, parameters)
     is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
     return _annotation(type_, function, parameters[0]), takes_context, is_async
@@ -139,9 +152,13 @@ def _annotation(type_: str, function: Any, parameter: inspect.Parameter) -> Any:
         return Any
     if not isinstance(parameter.annotation, str):
         return parameter.annotation
+    while isinstance(function, functools.partial):
+        function = function.func
+    if not inspect.isroutine(function):
+        function = function.__call__
     try:
-        return typing.get_type_hints(inspect.unwrap(function))[parameter.name]
-    except NameError as error:
+        return typing.get_type_hints(inspect.unwrap(function), include_extras=True)[parameter.name]
+    except (NameError, AttributeError, SyntaxError, TypeError) as error:
         msg = (
             f"The handler of {type_!r} annotates its input as {parameter.annotation!r}, and {error}. "
             "Define that type at the top of the module, outside `if TYPE_CHECKING`."
@@ -154,7 +171,7 @@ def _adapter(type_: str, annotation: Any) -> pydantic.TypeAdapter[Any] | None:
         return None
     try:
         return pydantic.TypeAdapter(annotation)
-    except pydantic.errors.PydanticSchemaGenerationError as error:
+    except pydantic.errors.PydanticUserError as error:
         msg = f"The input of {type_!r} is annotated as {annotation!r}, which pydantic cannot check: {error.message.splitlines()[0]}"
         raise InvalidHandler(msg) from None
 

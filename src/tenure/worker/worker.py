@@ -73,6 +73,9 @@ class Worker:
         if isinstance(concurrency, bool) or not isinstance(concurrency, int) or concurrency < 1:
             msg = f"concurrency={concurrency!r} must be a whole number, at least 1."
             raise InvalidInput(msg)
+        if retry is not None and not isinstance(retry, RetryPolicy):
+            msg = f"retry={retry!r} must be a RetryPolicy, or None for a single attempt."
+            raise InvalidInput(msg)
         self.queue = queue
         self.queues = _names(queues)
         self.concurrency = concurrency
