@@ -35,52 +35,51 @@ POLICIES = [
 ]
 ROLLS = st.floats(0, 1, exclude_max=True)
 DELAYS = st.sampled_from([0, 0.25, 5, 29.999999, 30, 31, 120])
+FINAL = (TaskStatus.Completed, TaskStatus.Expired, TaskStatus.Archived)
+BEHIND = st.sampled_from([0, 0, 0, 0, 1, 2, -1])
+SELDOM = st.sampled_from([False, False, False, True])
 
 
 def rebuilt(history):
     """Status, fence, attempts, owner and whether a stop was asked for, from the events alone."""
-    attempts, asked = 0, False
+    attempts, asked, before = 0, False, ""
     for event in history:
         if event.what == "claimed":
             assert event.attempt == attempts + 1
         elif event.what == "completed":
-            assert event.attempt in (attempts, attempts + 1)
+            assert event.attempt == (attempts if before == "lapsed" else attempts + 1)
         else:
             attempts = event.attempt
         asked = event.what in ("cancel requested", "cancelled", "stopped") or (asked and event.what != "retried")
+        before = event.what
     last = history[-1]
     owner = last.worker if last.status is Running else None
     return last.status, last.fence, attempts, owner, asked
 
 
-class LifeOfATask(RuleBasedStateMachine):
-    def __init__(self):
-        super().__init__()
-        self.now = NOW
-        self.task = None
-        self.seen = []
-        self.starts = 0
-        self.given_back = 0
-        self.kept = 0
-        self.endings = 0
-        self.completions = 0
+SUBMITS = st.fixed_dictionaries(
+    {
+        "available_at": st.sampled_from([NOW, at(10)]),
+        "expires_at": st.sampled_from([None, None, None, NOW, at(45), at(200)]),
+        "max_attempts": st.integers(0, 4),
+        "max_reschedules": st.sampled_from([None, 0, 2]),
+        "retry": st.sampled_from(POLICIES),
+    }
+)
 
-    @initialize(
-        delay=st.sampled_from([0, 10]),
-        ttl=st.sampled_from([None, 0, 10, 45, 200]),
-        max_attempts=st.integers(0, 4),
-        max_reschedules=st.sampled_from([None, 0, 2]),
-        retry=st.sampled_from(POLICIES),
-    )
-    def submit(self, delay, ttl, max_attempts, max_reschedules, retry):
-        self.task = pending(
-            available_at=at(delay),
-            expires_at=None if ttl is None else at(ttl),
-            max_attempts=max_attempts,
-            max_reschedules=max_reschedules,
-            retry=retry,
-        )
-        self.seen.append(self.task)
+
+class LifeOfATask(RuleBasedStateMachine):
+    @initialize(words=SUBMITS)
+    def someone_submits(self, words):
+        self.now = NOW
+        self.task = pending(**words)
+        self.seen = [self.task]
+        self.starts = self.given_back = self.kept = self.endings = self.completions = 0
+
+    @precondition(lambda self: self.task.status in FINAL)
+    @rule(words=SUBMITS)
+    def someone_submits_another(self, words):
+        self.someone_submits(words)
 
     def put(self, before, after):
         """Swap: the change is taken only by the version that it was computed from."""
@@ -112,9 +111,14 @@ class LifeOfATask(RuleBasedStateMachine):
             assert self.task.status is not Running or self.now < self.task.lease_expires_at
             assert self.task.status is not Pending or not self.task.is_expired_at(self.now)
         else:
+            assert after.status is not Pending or after.available_at == self.now
             self.put(self.task, after)
 
-    @rule(worker=st.sampled_from(["w1", "w2", "w3"]), policy=st.sampled_from(POLICIES), back=st.integers(0, 3))
+    @rule(
+        worker=st.sampled_from(["w1", "w2", "w3"]),
+        policy=st.sampled_from(POLICIES),
+        back=st.sampled_from([0, 0, 0, 1, 2]),
+    )
     def a_worker_claims(self, worker, policy, back):
         task = self.seen[max(-len(self.seen), -1 - back)]
         policy_max = None if policy is None else policy.max_attempts
@@ -132,9 +136,10 @@ class LifeOfATask(RuleBasedStateMachine):
             assert after.limit == (task.limit or effective_max(task.max_attempts, own))
         self.put(task, after)
 
-    def of_a_worker(self, fence, step):
-        """Any worker may come with any fence it ever had, or made up; only the newest claim counts."""
+    def of_a_worker(self, behind, step):
+        """Workers come with the newest fence, an older one, or one that they made up; only the newest counts."""
         before = self.task
+        fence = before.fence - behind
         lapsed_unnoticed = before.status is Pending and before.history[-1].what == "lapsed"
         mine = before.fence == fence
         try:
@@ -147,48 +152,47 @@ class LifeOfATask(RuleBasedStateMachine):
         self.put(before, after)
         return after
 
-    @rule(fence=st.integers(0, 6))
-    def a_handler_returns(self, fence):
-        self.of_a_worker(fence, lambda task, fence: lifecycle.complete(task, fence, OUTPUT, self.now))
+    @rule(behind=BEHIND)
+    def a_handler_returns(self, behind):
+        self.of_a_worker(behind, lambda task, fence: lifecycle.complete(task, fence, OUTPUT, self.now))
 
-    @rule(fence=st.integers(0, 6), policy=st.sampled_from(POLICIES), permanent=st.booleans(), roll=ROLLS)
-    def a_handler_fails(self, fence, policy, permanent, roll):
+    @rule(behind=BEHIND, policy=st.sampled_from(POLICIES), permanent=SELDOM, roll=ROLLS)
+    def a_handler_fails(self, behind, policy, permanent, roll):
         failure = Failure("boom", permanent=permanent)
-        self.of_a_worker(fence, lambda task, fence: lifecycle.fail(task, fence, failure, policy, self.now, roll))
+        self.of_a_worker(behind, lambda task, fence: lifecycle.fail(task, fence, failure, policy, self.now, roll))
 
     @rule(policy=st.sampled_from(POLICIES[1:]), roll=ROLLS)
     def the_owner_fails(self, policy, roll):
-        self.of_a_worker(
-            self.task.fence, lambda task, fence: lifecycle.fail(task, fence, Failure("boom"), policy, self.now, roll)
-        )
+        self.of_a_worker(0, lambda task, fence: lifecycle.fail(task, fence, Failure("boom"), policy, self.now, roll))
 
-    @rule(fence=st.integers(0, 6), delay=DELAYS, extension=st.sampled_from([0, 60]))
-    def a_handler_asks_for_later(self, fence, delay, extension):
+    @rule(behind=BEHIND, delay=DELAYS, extension=st.sampled_from([0, 60]))
+    def a_handler_asks_for_later(self, behind, delay, extension):
         before = self.task
         after = self.of_a_worker(
-            fence, lambda task, fence: lifecycle.reschedule(task, fence, self.now, delay, extension)
+            behind, lambda task, fence: lifecycle.reschedule(task, fence, self.now, delay, extension)
         )
         if after is not None and after.status is Pending:
             self.given_back += 1
             assert after.attempts == before.attempts
             assert (after.expires_at is None) is (before.expires_at is None)
 
-    @rule(fence=st.integers(0, 6))
-    def a_worker_gives_back(self, fence):
+    @rule(behind=BEHIND)
+    def a_worker_gives_back(self, behind):
         before = self.task
-        after = self.of_a_worker(fence, lambda task, fence: lifecycle.release(task, fence, self.now, "shut down"))
+        after = self.of_a_worker(behind, lambda task, fence: lifecycle.release(task, fence, self.now, "shut down"))
         if after is not None and after.status is Pending:
             self.given_back += 1
             assert after.attempts == before.attempts
 
-    @rule(fence=st.integers(0, 6))
-    def a_handler_stops(self, fence):
+    @rule(behind=BEHIND)
+    def a_handler_stops(self, behind):
         if self.task.cancel_requested:
-            self.of_a_worker(fence, lambda task, fence: lifecycle.stop(task, fence, self.now))
+            self.of_a_worker(behind, lambda task, fence: lifecycle.stop(task, fence, self.now))
 
-    @rule(fence=st.integers(0, 6), lease=DELAYS)
-    def a_worker_renews(self, fence, lease):
+    @rule(behind=BEHIND, lease=DELAYS)
+    def a_worker_renews(self, behind, lease):
         before = self.task
+        fence = before.fence - behind
         try:
             after = lifecycle.renew(before, fence, self.now + timedelta(seconds=lease))
         except LeaseLost:
@@ -210,8 +214,10 @@ class LifeOfATask(RuleBasedStateMachine):
         assert before.status is not Pending or after.status is TaskStatus.Cancelled
         self.put(before, after)
 
-    @rule()
-    def an_operator_expires(self):
+    @rule(really=SELDOM)
+    def an_operator_expires(self, really):
+        if not really:
+            return
         before = self.task
         try:
             after = lifecycle.expire(before, self.now)
@@ -221,7 +227,7 @@ class LifeOfATask(RuleBasedStateMachine):
         self.put(before, after)
         assert after.attempts == before.attempts
 
-    @precondition(lambda self: self.task is not None and self.task.status.ended)
+    @precondition(lambda self: self.task.status.ended)
     @rule(keep_attempts=st.booleans())
     def an_operator_retries(self, keep_attempts):
         before = self.task
@@ -231,13 +237,17 @@ class LifeOfATask(RuleBasedStateMachine):
             assert before.status not in (TaskStatus.Failed, TaskStatus.Cancelled)
             return
         self.put(before, after)
+        assert before.status in (TaskStatus.Failed, TaskStatus.Cancelled)
+        assert after.attempts == (before.attempts if keep_attempts else 0)
         assert after.history[-1].what == "retried"
         self.starts = self.given_back = self.endings = 0
         self.kept = after.attempts
 
-    @precondition(lambda self: self.task is not None and self.task.status.ended)
-    @rule()
-    def an_operator_archives(self):
+    @precondition(lambda self: self.task.status.ended)
+    @rule(really=SELDOM)
+    def an_operator_archives(self, really):
+        if not really:
+            return
         self.put(self.task, lifecycle.archive(self.task, self.now))
         assert self.task.status is TaskStatus.Archived
 
@@ -253,43 +263,42 @@ class LifeOfATask(RuleBasedStateMachine):
     @invariant()
     def history_alone_rebuilds_the_state(self):
         task = self.task
-        if task is not None and not task.history_omitted:
+        if not task.history_omitted:
             state = (task.status, task.fence, task.attempts, task.worker_id, task.cancel_requested)
             assert rebuilt(task.history) == state
             assert [event.number for event in task.history] == list(range(1, task.version + 1))
 
     @invariant()
     def the_version_is_the_number_of_the_last_event(self):
-        if self.task is not None:
-            assert self.task.version == self.task.history[-1].number
+        assert self.task.version == self.task.history[-1].number
 
     @invariant()
     def fences_and_times_only_grow(self):
         for before, after in zip(self.seen, self.seen[1:], strict=False):
             assert before.fence <= after.fence
             assert before.updated_at <= after.updated_at
-        claims = [event.fence for event in self.seen[-1].history if event.what == "claimed"] if self.seen else []
+        claims = [event.fence for event in self.seen[-1].history if event.what == "claimed"]
         assert claims == sorted(set(claims))
 
     @invariant()
     def each_life_has_one_ending_at_most(self):
-        if self.task is not None:
-            assert self.endings == self.task.status.ended
-            assert self.completions <= 1
+        assert self.endings == self.task.status.ended
+        assert self.completions <= 1
 
     @invariant()
     def no_more_executions_than_the_limit(self):
-        if self.task is not None and self.task.limit:
+        if self.task.limit:
             assert self.starts - self.given_back <= max(self.task.limit - self.kept, 1)
             assert self.task.attempts <= max(self.task.limit, self.kept + 1)
 
     @invariant()
     def a_lease_belongs_to_a_running_task_and_an_end_to_an_ended_one(self):
-        if self.task is not None:
-            running = self.task.status is Running
-            assert (self.task.lease_expires_at is not None) is running
-            assert (self.task.worker_id is not None) is running
-            assert (self.task.ended_at is not None) is self.task.status.ended
+        running = self.task.status is Running
+        assert (self.task.lease_expires_at is not None) is running
+        assert (self.task.worker_id is not None) is running
+        assert (self.task.ended_at is not None) is self.task.status.ended
+        assert not (self.task.status is Pending and self.task.cancel_requested)
+        assert self.task.max_reschedules is None or self.task.reschedules <= self.task.max_reschedules
 
 
 TestLifeOfATask = LifeOfATask.TestCase
