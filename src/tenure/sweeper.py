@@ -33,10 +33,9 @@ class Sweeper:
 
     def __init__(self, store: Store, retention: Retention = DEFAULT_RETENTION) -> None:
         self._store = store
+        keep = {_ended_status(word): time for word, time in retention.items()}
         self._keep = {
-            _ended_status(word): times.seconds(keep, f"retention of {word}")
-            for word, keep in retention.items()
-            if keep is not None
+            status: times.seconds(time, f"retention of {status}") for status, time in keep.items() if time is not None
         }
 
     async def sweep(self) -> list[Task]:

@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 import time
+from pathlib import Path
 
 from tenure import PermanentError, RescheduleError
 
@@ -45,7 +46,6 @@ def returns_an_object(input):
 
 
 def never_ends(file: str) -> None:
-    with open(file, "w") as note:
-        note.write(str(os.getpid()))
+    Path(file).write_text(str(os.getpid()))
     while True:
         time.sleep(60)

@@ -210,8 +210,9 @@ async def test_timeouts_of_task_and_handler_fail_the_attempt(memory):
     async def hasty(input):
         if input == "long":
             await until(lambda: asyncio.get_running_loop().time() > begun + 0.05)
-            return "had time"
-        await asyncio.Event().wait()
+        else:
+            await asyncio.Event().wait()
+        return "had time"
 
     begun = asyncio.get_running_loop().time()
     by_task = await memory.submit("job", None, timeout=0.02)

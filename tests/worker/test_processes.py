@@ -1,6 +1,7 @@
 """Handlers in processes of their own: nothing they do reaches the worker except JSON."""
 
 import os
+from pathlib import Path
 
 import cpu_handlers
 import pytest
@@ -109,7 +110,7 @@ def wants_context(input, context): ...
     ("handler", "words"),
     [
         (in_a_function(), "Define it at the top of a module"),
-        (lambda input: None, "Define it at the top of a module"),
+        (lambda _: None, "Define it at the top of a module"),
         (coroutine, "an async function runs on the event loop"),
         (wants_context, "where no context can follow"),
     ],
@@ -121,7 +122,6 @@ async def test_what_cannot_run_in_another_process_is_refused_at_once(worker, han
 
 def is_alive(pid):
     try:
-        with open(f"/proc/{pid}/stat") as stat:
-            return stat.read().rsplit(")", 1)[1].split()[0] != "Z"
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except FileNotFoundError:
         return False

@@ -79,7 +79,7 @@ def make_handler(
         msg = f"The handler of {type_!r} has timeout={timeout!r}; give more than zero seconds."
         raise InvalidInput(msg)
     if retry is not None and retry is not INHERIT and not isinstance(retry, RetryPolicy):
-        msg = f"The handler of {type_!r} has retry={retry!r}; give a RetryPolicy, or None for a single attempt."
+        msg = f"The handler of {type_!r} has retry={retry!r}; give a RetryPolicy, or None for a single attempt."  # type: ignore[unreachable]
         raise InvalidInput(msg)
     if inspect.isclass(function):
         function, annotation, takes_context, is_async = _look_at_class(type_, function)

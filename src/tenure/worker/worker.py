@@ -74,7 +74,7 @@ class Worker:
             msg = f"concurrency={concurrency!r} must be a whole number, at least 1."
             raise InvalidInput(msg)
         if retry is not None and not isinstance(retry, RetryPolicy):
-            msg = f"retry={retry!r} must be a RetryPolicy, or None for a single attempt."
+            msg = f"retry={retry!r} must be a RetryPolicy, or None for a single attempt."  # type: ignore[unreachable]
             raise InvalidInput(msg)
         self.queue = queue
         self.queues = _names(queues)

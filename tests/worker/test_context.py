@@ -1,0 +1,149 @@
+"""What a handler can see and ask."""
+
+import asyncio
+import logging
+from datetime import timedelta
+
+import pytest
+from waiting import until, until_status, working
+
+from tenure import InvalidInput, LeaseLost, Progress, RetryPolicy, Worker, lifecycle
+from tenure.stores.base import Change
+
+
+async def test_a_handler_sees_its_task_attempt_fence_and_queue(queue):
+    worker = Worker(queue, worker_id="w1", retry=RetryPolicy(base=0, jitter=0))
+    seen = []
+
+    @worker.task("job")
+    async def job(input, context):
+        seen.append((context.task.id, context.attempt, context.fence, context.task.worker_id, context.queue is queue))
+        if context.attempt == 1:
+            raise ValueError("once more")
+
+    task = await queue.submit("job", None)
+    await worker.run(until_idle=True)
+    assert seen == [(task.id, 1, 1, "w1", True), (task.id, 2, 2, "w1", True)]
+
+
+async def test_progress_is_seen_by_others_while_the_handler_runs(queue):
+    worker = Worker(queue, lease=0.3)
+    go = asyncio.Event()
+
+    @worker.task("job")
+    async def job(input, context):
+        context.progress(1, 3, "unpacking")
+        await go.wait()
+
+    task = await queue.submit("job", None)
+    async with working(worker):
+
+        async def progress():
+            return (await queue.get(task.id)).progress
+
+        assert await until(progress) == Progress(1, 3, "unpacking")
+        go.set()
+        await until_status(queue, task.id, "completed")
+
+
+async def test_progress_from_a_thread_is_seen_too(queue):
+    worker = Worker(queue, lease=0.3, grace=0)
+    seen = asyncio.Event()
+
+    @worker.task("job")
+    def job(input, context):
+        context.progress(0.5)
+        asyncio.run_coroutine_threadsafe(seen.wait(), loop).result(20)
+
+    loop = asyncio.get_running_loop()
+    task = await queue.submit("job", None)
+    async with working(worker):
+
+        async def progress():
+            return (await queue.get(task.id)).progress
+
+        assert await until(progress) == Progress(0.5)
+        seen.set()
+        await until_status(queue, task.id, "completed")
+
+
+@pytest.mark.parametrize("report", [(None,), ("half",), (True,), (float("nan"),), (1, float("inf")), (1, "all")])
+async def test_progress_must_be_numbers(memory, report):
+    worker = Worker(memory, retry=None)
+    refused = []
+
+    @worker.task("job")
+    async def job(input, context):
+        with pytest.raises(InvalidInput, match="must be a finite number") as error:
+            context.progress(*report)
+        refused.append(error)
+
+    await memory.submit("job", None)
+    await worker.run(until_idle=True)
+    assert len(refused) == 1
+
+
+async def test_a_longer_lease_can_be_asked_for(timed, clock):
+    worker = Worker(timed, lease=30)
+    seen = []
+
+    @worker.task("job")
+    async def job(input, context):
+        await context.extend_lease(600)
+        seen.append((await timed.get(context.task.id)).lease_expires_at)
+        await context.extend_lease(timedelta(seconds=5))
+        seen.append((await timed.get(context.task.id)).lease_expires_at)
+
+    await timed.submit("job", None)
+    await worker.run(until_idle=True)
+    longest = clock() + timedelta(seconds=600)
+    assert seen == [longest, longest]
+
+
+async def test_a_lease_that_is_lost_cannot_be_extended(queue):
+    worker = Worker(queue)
+    raised = []
+
+    @worker.task("job")
+    async def job(input, context):
+        task = await queue.get(context.task.id)
+        await queue.store.swap([Change(task, lifecycle.release(task, task.fence, await queue.now(), "by hand"))])
+        await queue.pause()
+        try:
+            await context.extend_lease(60)
+        except LeaseLost as error:
+            raised.append(error)
+            raise
+
+    task = await queue.submit("job", None)
+    await worker.run(until_idle=True)
+    assert len(raised) == 1
+    assert (await queue.get(task.id)).attempts == 0
+
+
+@pytest.mark.parametrize("seconds", [-1, "long", None])
+async def test_a_lease_is_extended_by_seconds(memory, seconds):
+    worker = Worker(memory, retry=None)
+
+    @worker.task("job")
+    async def job(input, context):
+        await context.extend_lease(seconds)
+
+    task = await memory.submit("job", None)
+    await worker.run(until_idle=True)
+    assert "InvalidInput: seconds" in (await memory.get(task.id)).last_error
+
+
+async def test_the_logger_of_a_context_puts_the_task_on_every_line(memory, caplog):
+    worker = Worker(memory, worker_id="w1")
+
+    @worker.task("job")
+    async def job(input, context):
+        context.logger.info("hello %s", "there")
+
+    with caplog.at_level(logging.INFO, logger="tenure.task"):
+        task = await memory.submit("job", None)
+        await worker.run(until_idle=True)
+    (line,) = [record for record in caplog.records if record.name == "tenure.task"]
+    assert line.getMessage() == "hello there"
+    assert (line.task_id, line.task_type, line.attempt, line.worker_id) == (task.id, "job", 1, "w1")

@@ -1,0 +1,81 @@
+"""What a signal does to a worker in a process of its own."""
+
+import asyncio
+import signal
+import sys
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from waiting import PATIENCE
+
+from tenure import TaskStatus, connect
+
+PROGRAM = Path(__file__).with_name("worker_program.py")
+
+
+@asynccontextmanager
+async def program(url, grace):
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, str(PROGRAM), url, str(grace), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+    )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+
+
+async def said(process, count):
+    async with asyncio.timeout(PATIENCE):
+        return sorted([(await process.stdout.readline()).decode().strip() for _ in range(count)])
+
+
+async def rest(process):
+    async with asyncio.timeout(PATIENCE):
+        out, _ = await process.communicate()
+    return out.decode().split("\n")[:-1], process.returncode
+
+
+@pytest.fixture
+async def queue(tmp_path):
+    async with connect(f"sqlite:///{tmp_path}/jobs.db") as queue:
+        yield queue
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_signal_lets_what_runs_finish_and_leaves_the_rest(queue, number):
+    tasks = [await queue.submit("wait", number) for number in range(3)]
+    async with program(queue.url, 3600) as process:
+        assert await said(process, 2) == ["running 0", "running 1"]
+        process.send_signal(number)
+        await queue.submit("door", None, task_id="door 0")
+        await queue.submit("door", None, task_id="door 1")
+        assert await rest(process) == (["shutdown", "ended 2"], 0)
+    statuses = [(await queue.get(task.id)).status for task in tasks]
+    assert statuses == [TaskStatus.Completed, TaskStatus.Completed, TaskStatus.Pending]
+    assert await queue.workers(gone=True) == []
+
+
+async def test_a_second_signal_stops_now_and_releases_at_once(queue):
+    task = await queue.submit("wait", 0)
+    async with program(queue.url, 3600) as process:
+        await said(process, 1)
+        process.send_signal(signal.SIGTERM)
+        # A signal that comes while the same one is pending is merged, so wait until the first was heard.
+        line = await asyncio.wait_for(process.stderr.readline(), PATIENCE)
+        assert b"SIGTERM: finishing within" in line
+        process.send_signal(signal.SIGTERM)
+        assert await rest(process) == (["cancelled 0", "shutdown", "ended 1"], 0)
+    task = await queue.get(task.id)
+    assert (task.status, task.attempts, task.lease_expires_at) == (TaskStatus.Pending, 0, None)
+
+
+async def test_what_exceeds_the_grace_is_cancelled_and_released(queue):
+    task = await queue.submit("wait", 0)
+    async with program(queue.url, 0.05) as process:
+        await said(process, 1)
+        process.send_signal(signal.SIGTERM)
+        assert await rest(process) == (["cancelled 0", "shutdown", "ended 1"], 0)
+    assert (await queue.get(task.id)).status is TaskStatus.Pending
