@@ -63,7 +63,9 @@ def effective_max(job_max: int, policy_max: int | None) -> int:
     """
     if policy_max is None:
         return 1
-    return min((limit for limit in (job_max, policy_max) if limit > 0), default=1)
+    if job_max > 0 and policy_max > 0:
+        return min(job_max, policy_max)
+    return max(job_max, policy_max, 1)
 
 
 def _require(name: str, value: float, *, at_least: float, at_most: float = LONGEST) -> None:
