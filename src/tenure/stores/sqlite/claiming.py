@@ -63,7 +63,14 @@ def next_due(db: sqlite3.Connection, want: Want, now: datetime) -> datetime | No
 def _due(db: sqlite3.Connection, want: Want, now: datetime, limit: int) -> Iterable[tuple[int, Task]]:
     """The tasks that run next, in order. One that cannot be read is set aside, and the search is made again."""
     while True:
-        seqs, records = db.execute(_search("due"), _search_for(db, want, now, count=limit)).fetchone()
+        try:
+            seqs, records = db.execute(_search("due"), _search_for(db, want, now, count=limit)).fetchone()
+        except sqlite3.DataError:
+            # Together they are larger than a value of SQLite may be; fewer are not.
+            if limit == 1:
+                raise
+            limit //= 2
+            continue
         if seqs is None:
             return ()
         numbers = [int(seq) for seq in seqs.split(",")]

@@ -68,6 +68,13 @@ def is_busy(error: sqlite3.Error) -> bool:
     return _primary_code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
+def is_full(error: BaseException | None) -> bool:
+    """Whether there was no room to write."""
+    return isinstance(error, StoreFull) or (
+        isinstance(error, sqlite3.Error) and _primary_code(error) == sqlite3.SQLITE_FULL
+    )
+
+
 def explained(error: sqlite3.Error, path: Path) -> StoreError:
     """SQLite's error in words that say what to do."""
     code = _primary_code(error)

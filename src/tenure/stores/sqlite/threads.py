@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import queue
 import sqlite3
 import threading
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tenure.errors import StoreUnavailable
-from tenure.stores.sqlite.connection import explained, open_connection, patiently
+from tenure.stores.sqlite.connection import explained, is_full, open_connection, patiently
 
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], Any]
@@ -73,7 +74,7 @@ class ConnectionThread:
 
     def _serve(self, group: list[_Call]) -> None:
         for call in group:
-            call.run(self._connection)
+            call.read(self._connection, self._path)
             call.finish(self._path)
 
 
@@ -106,8 +107,15 @@ class WriterThread(ConnectionThread):
                 connection.execute("ROLLBACK")
             for call in group:
                 call.error = call.error or error
+        if any(is_full(call.error) for call in group):
+            self._make_room()
         for call in group:
             call.finish(self._path)
+
+    def _make_room(self) -> None:
+        """The log may hold much that is already in the file, or can go there without making it longer."""
+        with contextlib.suppress(sqlite3.Error):
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
 class _Call:
@@ -123,8 +131,15 @@ class _Call:
         except BaseException as error:
             self.error = error
 
+    def read(self, connection: sqlite3.Connection, path: Path) -> None:
+        """Even a read can meet a lock, while another process repairs what a killed one left behind."""
+        try:
+            self.result = patiently(lambda: self.work(connection), path)
+        except BaseException as error:
+            self.error = error
+
     def finish(self, path: Path) -> None:
-        if self.answer.cancelled():
+        if not self.answer.set_running_or_notify_cancel():
             return
         if isinstance(self.error, sqlite3.Error):
             self.answer.set_exception(explained(self.error, path))

@@ -1,0 +1,175 @@
+"""Opening a file: durable settings, one schema, and a clear word about what cannot be opened."""
+
+import asyncio
+import hashlib
+import os
+import sqlite3
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tenure import InvalidURL, StoreError, StoreTooNew, StoreUnusable, connect
+from tenure.stores.sql import migrations
+from tenure.stores.sqlite.connection import PACKAGE
+
+PROGRAM = str(Path(__file__).with_name("programs.py"))
+
+
+async def test_commits_reach_the_disk_before_they_return(queue):
+    """synchronous=FULL (2) in WAL mode syncs the log at every commit."""
+    for thread in (queue.store._writer, queue.store._reader):
+        pragmas = await thread.call(
+            lambda db: [
+                db.execute(f"PRAGMA {name}").fetchone()[0]
+                for name in ("journal_mode", "synchronous", "wal_autocheckpoint")
+            ]
+        )
+        assert pragmas == ["wal", 2, 4000]
+
+
+def test_a_new_file_is_migrated_once_when_eight_processes_open_it_together(path):
+    processes = [
+        subprocess.Popen([sys.executable, PROGRAM, "open", str(path)], stdout=subprocess.PIPE, text=True)
+        for _ in range(8)
+    ]
+    assert [process.communicate(timeout=60)[0] for process in processes] == ["opened\n"] * 8
+    with sqlite3.connect(path) as look:
+        versions = look.execute("SELECT version FROM tenure_schema").fetchall()
+    look.close()
+    assert versions == [(number,) for number in range(1, len(migrations(PACKAGE)) + 1)]
+
+
+async def test_a_file_of_a_newer_version_is_refused_and_not_touched(path, url):
+    async with connect(url) as queue:
+        await queue.submit("job", None)
+    newer = len(migrations(PACKAGE)) + 1
+    with sqlite3.connect(path) as change:
+        change.execute("INSERT INTO tenure_schema VALUES (?)", (newer,))
+    change.close()
+    before = hashlib.sha256(path.read_bytes()).digest()
+    with pytest.raises(StoreTooNew, match=f"schema version {newer}.*upgrade this installation"):
+        await connect(url)
+    assert hashlib.sha256(path.read_bytes()).digest() == before
+
+
+@pytest.mark.parametrize("content", [b"This is a letter, not a database. " * 100, b"PK\x03\x04" + bytes(5000)])
+async def test_a_file_that_is_no_database_is_refused_and_not_touched(path, url, content):
+    path.write_bytes(content)
+    with pytest.raises(StoreUnusable, match="not an SQLite database"):
+        await connect(url)
+    assert path.read_bytes() == content
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
+async def test_an_empty_file_becomes_a_store(path, url):
+    path.touch()
+    async with connect(url) as queue:
+        assert (await queue.submit("job", None)).created
+
+
+async def test_a_folder_is_refused_with_a_hint(tmp_path):
+    with pytest.raises(InvalidURL, match=r"is a folder\. Name a file in it"):
+        await connect(f"sqlite:///{tmp_path}")
+
+
+async def test_a_missing_folder_is_named(tmp_path):
+    with pytest.raises(StoreUnusable, match=r"the folder .*nowhere does not exist"):
+        await connect(f"sqlite:///{tmp_path}/nowhere/jobs.db")
+
+
+@pytest.mark.parametrize("case", ["folder", "file", "file and folder"])
+async def test_what_may_not_be_written_is_refused_clearly(tmp_path, case):
+    """Root may write anywhere, so the attempt is made in a process that gives its rights away."""
+    folder = tmp_path / "shared"
+    folder.mkdir()
+    path = folder / "jobs.db"
+    if case != "folder":
+        async with connect(f"sqlite:///{path}") as queue:
+            await queue.submit("job", None)
+        path.chmod(stat.S_IRUSR | stat.S_IRGRP | stat.S_IROTH)
+    folder.chmod(0o777 if case == "file" else 0o555)
+    for above in (tmp_path, *tmp_path.parents):
+        if above.stat().st_uid == os.geteuid() and above != Path("/"):
+            above.chmod(above.stat().st_mode | 0o055)
+    answer = subprocess.run(
+        [sys.executable, PROGRAM, "open as nobody", str(path)], capture_output=True, text=True, check=False, timeout=60
+    )
+    folder.chmod(0o755)
+    kind, _, words = answer.stdout.partition(": ")
+    assert kind == "StoreUnusable", answer
+    assert str(path) in words
+    assert "write" in words
+
+
+async def test_a_damaged_file_says_how_to_recover_it(path, url):
+    async with connect(url) as queue:
+        await queue.submit_many([("job", "x" * 1000)] * 500)
+    content = bytearray(path.read_bytes())
+    for page in range(2, len(content) // 4096):
+        content[page * 4096 : page * 4096 + 64] = b"\xff" * 64
+    path.write_bytes(content)
+    with pytest.raises(StoreUnusable, match=r"is damaged .*\.recover"):
+        async with connect(url) as queue:
+            await queue.list("pending", limit=500)
+
+
+async def test_a_store_lives_beside_an_applications_own_tables(path, url):
+    with sqlite3.connect(path) as own:
+        own.execute("CREATE TABLE users (name TEXT)")
+        own.execute("INSERT INTO users VALUES ('Ada')")
+    own.close()
+    async with connect(url) as queue:
+        task = await queue.submit("job", None)
+    with sqlite3.connect(path) as own:
+        assert own.execute("SELECT name FROM users").fetchall() == [("Ada",)]
+        own.execute("INSERT INTO users VALUES ('Grace')")
+        names = {name for (name,) in own.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    own.close()
+    assert all(name == "users" or name.startswith(("tenure_", "sqlite_")) for name in names)
+    async with connect(url) as queue:
+        assert await queue.get(task.id) is not None
+
+
+async def test_a_long_transaction_of_the_application_is_waited_for(path, url):
+    async with connect(url) as queue:
+        own = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        own.execute("BEGIN IMMEDIATE")
+        submit = asyncio.create_task(queue.submit("job", None))
+        assert await queue.counts() is not None
+        assert not submit.done()
+        own.execute("COMMIT")
+        own.close()
+        assert (await submit).created
+
+
+async def test_a_lock_that_is_never_given_back_is_an_error_that_says_what_to_look_for(path, url, monkeypatch):
+    monkeypatch.setattr("tenure.stores.sqlite.connection.LOCK_PATIENCE", 0.05)
+    async with connect(url) as queue:
+        own = sqlite3.connect(path, isolation_level=None)
+        own.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StoreError, match="Look for a program with an open transaction"):
+            await queue.submit("job", None)
+        own.close()
+        assert (await queue.submit("job", None)).created
+
+
+async def test_a_closed_store_says_so(queue):
+    await queue.close()
+    await queue.close()
+    with pytest.raises(StoreError, match=r"is closed\. Connect again"):
+        await queue.submit("job", None)
+    with pytest.raises(StoreError, match=r"is closed\. Connect again"):
+        await queue.get("x")
+
+
+async def test_giving_up_on_a_call_does_not_harm_the_store(path, url):
+    """The writer may be about to answer at the very moment when nobody waits any more."""
+    async with connect(url) as queue:
+        for _ in range(200):
+            call = asyncio.create_task(queue.store.insert([]))
+            await asyncio.sleep(0)
+            call.cancel()
+        assert (await queue.submit("job", None)).created
