@@ -43,18 +43,19 @@ def claim(db: sqlite3.Connection, want: Want, now: datetime) -> Claimed:
         counts[task.queue, task.type, "pending"] -= 1
         counts[task.queue, task.type, "running"] += 1
     count(db, counts)
-    return Claimed(claimed, settled, None if claimed else next_due(db, want, now))
+    return Claimed(claimed, settled, None if claimed else _next_due(db, want, now))
 
 
-def something_to_do(db: sqlite3.Connection, want: Want, now: datetime) -> bool:
-    """A look without the write lock, so that idle workers never hold up busy ones."""
+def nothing_to_do(db: sqlite3.Connection, want: Want, now: datetime) -> Claimed | None:
+    """A look without the write lock, so that idle workers never hold up busy ones; None if there is work."""
     if db.execute(statement("overdue"), {"now": to_micros(now)}).fetchone()[0]:
-        return True
-    row = db.execute(_search("due"), _search_for(db, want, now, count=1)).fetchone()
-    return row[0] is not None
+        return None
+    if db.execute(_search("due"), _search_for(db, want, now, count=1)).fetchone()[0] is not None:
+        return None
+    return Claimed(next_due=_next_due(db, want, now))
 
 
-def next_due(db: sqlite3.Connection, want: Want, now: datetime) -> datetime | None:
+def _next_due(db: sqlite3.Connection, want: Want, now: datetime) -> datetime | None:
     """When the next task is due that this worker could take."""
     (first,) = db.execute(_search("next_due"), _search_for(db, want, now)).fetchone()
     return None if first is None else from_micros(first)

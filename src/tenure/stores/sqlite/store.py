@@ -19,7 +19,7 @@ from pathlib import Path
 from tenure.errors import IdempotencyConflict
 from tenure.stores.base import Change, Claimed, Count, Hold, Note, Page, Piece, Query, Renewal, Store, Want
 from tenure.stores.sqlite.changing import forget, overdue, prune, renew, swap
-from tenure.stores.sqlite.claiming import claim, next_due, something_to_do
+from tenure.stores.sqlite.claiming import claim, nothing_to_do
 from tenure.stores.sqlite.connection import about, migrate, open_connection
 from tenure.stores.sqlite.finding import find
 from tenure.stores.sqlite.inserting import Insert
@@ -66,9 +66,10 @@ class SqliteStore(Store):
         )
 
     async def claim(self, want: Want) -> Claimed:
-        if self._idle and not await self._reader.call(lambda db: something_to_do(db, want, self._clock())):
-            return Claimed(next_due=await self._reader.call(lambda db: next_due(db, want, self._clock())))
-        claimed = await self._writer.call(lambda db: claim(db, want, self._clock()))
+        def look(db: sqlite3.Connection) -> Claimed | None:
+            return nothing_to_do(db, want, self._clock()) if self._idle else None
+
+        claimed = await self._writer.call_if_needed(look, lambda db: claim(db, want, self._clock()))
         self._idle = not claimed.tasks
         return claimed
 

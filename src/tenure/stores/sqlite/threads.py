@@ -41,11 +41,13 @@ class ConnectionThread:
 
     def submit(self, work: Callable[[sqlite3.Connection], T]) -> Future[T]:
         """Queue `work`; the answer comes after it is durable."""
+        return self._put(_Call(work))
+
+    def _put(self, call: _Call) -> Future[Any]:
         with self._closing:
             if self._closed:
                 msg = f"The store on {self._path} is closed. Connect again."
                 raise StoreUnavailable(msg)
-            call = _Call(work)
             self._calls.put(call)
         return call.answer
 
@@ -74,7 +76,7 @@ class ConnectionThread:
 
     def _serve(self, group: list[_Call]) -> None:
         for call in group:
-            call.read(self._connection, self._path)
+            call.read(call.work, self._connection, self._path)
             call.finish(self._path)
 
 
@@ -85,7 +87,28 @@ class WriterThread(ConnectionThread):
         self._on_commit = on_commit
         super().__init__(path, name)
 
+    async def call_if_needed(
+        self, look: Callable[[sqlite3.Connection], T | None], work: Callable[[sqlite3.Connection], T]
+    ) -> T:
+        """Look without the write lock first; run `work` only if the look gave no answer."""
+        result: T = await asyncio.wrap_future(self._put(_Call(work, look)))
+        return result
+
     def _serve(self, group: list[_Call]) -> None:
+        group = [call for call in group if not self._answered_by_a_look(call)]
+        if group:
+            self._commit(group)
+
+    def _answered_by_a_look(self, call: _Call) -> bool:
+        if call.look is None:
+            return False
+        call.read(call.look, self._connection, self._path)
+        if call.error is None and call.result is None:
+            return False
+        call.finish(self._path)
+        return True
+
+    def _commit(self, group: list[_Call]) -> None:
         connection = self._connection
         try:
             patiently(lambda: connection.execute("BEGIN IMMEDIATE"), self._path)
@@ -104,7 +127,8 @@ class WriterThread(ConnectionThread):
                 self._on_commit()
         except BaseException as error:
             if connection.in_transaction:
-                connection.execute("ROLLBACK")
+                with contextlib.suppress(sqlite3.Error):
+                    connection.execute("ROLLBACK")
             for call in group:
                 call.error = call.error or error
         if any(is_full(call.error) for call in group):
@@ -119,8 +143,9 @@ class WriterThread(ConnectionThread):
 
 
 class _Call:
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: Work, look: Work | None = None) -> None:
         self.work = work
+        self.look = look
         self.answer: Future[Any] = Future()
         self.result: Any = None
         self.error: BaseException | None = None
@@ -131,10 +156,10 @@ class _Call:
         except BaseException as error:
             self.error = error
 
-    def read(self, connection: sqlite3.Connection, path: Path) -> None:
+    def read(self, work: Work, connection: sqlite3.Connection, path: Path) -> None:
         """Even a read can meet a lock, while another process repairs what a killed one left behind."""
         try:
-            self.result = patiently(lambda: self.work(connection), path)
+            self.result = patiently(lambda: work(connection), path)
         except BaseException as error:
             self.error = error
 
