@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, Generic, TypeVar, Unpack, cast, overload
+from typing import Any, Generic, Self, TypeVar, Unpack, cast, overload
 
 import msgspec
 import pydantic
@@ -152,7 +152,7 @@ class Tenure:
         if queue is not None:
             await queue.close()
 
-    async def __aenter__(self) -> Tenure:
+    async def __aenter__(self) -> Self:
         await self.queue()
         return self
 

@@ -24,6 +24,7 @@ class Batcher(Generic[Item, Answer]):
         self._sender: asyncio.Task[None] | None = None
 
     async def __call__(self, item: Item) -> Answer:
+        """Hand in an item and wait for its answer."""
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, answer))
         if self._sender is None:

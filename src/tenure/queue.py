@@ -223,7 +223,7 @@ class Queue:
                 query = msgspec.structs.replace(query, cursor=page.cursor)
         return None
 
-    async def result(self, task_id: str, timeout: float | None = None) -> Any:  # noqa: ASYNC109 - the contract's name
+    async def result(self, task_id: str, timeout: float | None = None) -> Any:
         """Wait for the end of a task and return its output."""
         loop = asyncio.get_running_loop()
         deadline = None if timeout is None else loop.time() + timeout

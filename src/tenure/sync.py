@@ -12,7 +12,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Coroutine
 from datetime import datetime
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from tenure import queue as _async
 from tenure.errors import StoreUnavailable
@@ -76,7 +76,7 @@ class Queue:
             self._wait(self._queue.close())
             self._stop()
 
-    def __enter__(self) -> Queue:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

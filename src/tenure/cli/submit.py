@@ -63,7 +63,7 @@ async def submit(
     priority: Annotated[int | None, typer.Option(help="Higher runs first.", show_default="0")] = None,
     ordering_key: Annotated[str | None, typer.Option(help="Tasks of one key run one at a time, in order.")] = None,
     max_attempts: Annotated[int | None, typer.Option(help="How many executions at most.", show_default=False)] = None,
-    timeout: Annotated[timedelta | None, duration_option("How long one execution may take.")] = None,  # noqa: ASYNC109 - the task's, not this call's
+    timeout: Annotated[timedelta | None, duration_option("How long one execution may take.")] = None,
     tag: Annotated[
         list[str] | None, typer.Option(metavar="TAG", help="Tag; may be given several times.", show_default=False)
     ] = None,

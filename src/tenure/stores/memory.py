@@ -138,9 +138,9 @@ class MemoryStore(Store):
         """Per ordering key the task whose turn it is: a running one, else the one submitted first."""
         heads: dict[str, Task] = {}
         for task in sorted(self._tasks.values(), key=lambda task: self._order[task.id]):
-            if task.ordering_key is not None and task.status in OPEN:
-                if task.ordering_key not in heads or task.status is TaskStatus.Running:
-                    heads[task.ordering_key] = task
+            key = task.ordering_key
+            if key is not None and task.status in OPEN and (key not in heads or task.status is TaskStatus.Running):
+                heads[key] = task
         return heads
 
     async def swap(self, changes: Sequence[Change]) -> list[bool]:

@@ -158,7 +158,7 @@ class FaultyStore(Store):
         """A mark is local knowledge: nothing can go wrong with it."""
         return self.store.mark()
 
-    async def wait(self, mark: object, timeout: float) -> None:  # noqa: ASYNC109, D102
+    async def wait(self, mark: object, timeout: float) -> None:  # noqa: D102
         await self._call("wait", lambda: self.store.wait(mark, timeout))
 
     async def about(self) -> dict[str, str]:
