@@ -73,8 +73,8 @@ async def submits_and_drains(path, name, count):
 
         await asyncio.gather(submit(), worker.run(until_idle=True))
         await worker.run(until_idle=True)
-        for name in ran:
-            say(name)
+        for each in ran:
+            say(each)
 
 
 async def fills_the_disk(path):

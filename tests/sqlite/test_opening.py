@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tenure import InvalidURL, StoreError, StoreTooNew, StoreUnusable, connect
+from tenure import InvalidURL, StoreError, StoreTooNew, StoreUnusable, Worker, connect
 from tenure.stores.sql import migrations
 from tenure.stores.sqlite.connection import PACKAGE
 
@@ -131,6 +131,25 @@ async def test_a_store_lives_beside_an_applications_own_tables(path, url):
     assert all(name == "users" or name.startswith(("tenure_", "sqlite_")) for name in names)
     async with connect(url) as queue:
         assert await queue.get(task.id) is not None
+
+
+async def test_a_store_works_in_a_file_whose_texts_are_utf_16(path, url):
+    with sqlite3.connect(path) as own:
+        own.execute("PRAGMA encoding = 'UTF-16'")
+        own.execute("CREATE TABLE users (name TEXT)")
+    own.close()
+    async with connect(url) as queue:
+        worker = Worker(queue)
+
+        @worker.task("job")
+        async def job(input):
+            return input
+
+        tasks = [await queue.submit("job", "ü🦉", ordering_key="k", idempotency_key=f"ü{n}") for n in range(3)]
+        async with asyncio.timeout(20):
+            assert await worker.run(until_idle=True) == 3
+        assert [await queue.result(task.id) for task in tasks] == ["ü🦉"] * 3
+        assert (await queue.stats()).damaged == 0
 
 
 async def test_a_long_transaction_of_the_application_is_waited_for(path, url):

@@ -81,16 +81,24 @@ def _due(db: sqlite3.Connection, want: Want, now: datetime, limit: int) -> Itera
             tasks = []
         if len(tasks) == len(numbers) and all(task.format <= FORMAT for task in tasks):
             return zip(numbers, tasks, strict=True)
-        _set_damaged_aside(db, numbers, now)
+        readable = _one_by_one(db, numbers, now)
+        if len(readable) == len(numbers):
+            return readable
 
 
-def _set_damaged_aside(db: sqlite3.Connection, numbers: list[int], now: datetime) -> None:
+def _one_by_one(db: sqlite3.Connection, numbers: list[int], now: datetime) -> list[tuple[int, Task]]:
+    """Read what cannot be read together, and set the damaged ones aside.
+
+    In an application's file whose texts are UTF-16, all of them are sound.
+    """
+    readable = []
     for seq in numbers:
         task_id, record = db.execute("SELECT id, record FROM tenure_tasks WHERE seq = ?", (seq,)).fetchone()
         try:
-            decode(record, task_id)
+            readable.append((seq, decode(record, task_id)))
         except DamagedRecord as damage:
             set_aside(db, seq, damage, now)
+    return readable
 
 
 def _search(name: str) -> str:

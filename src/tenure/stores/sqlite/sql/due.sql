@@ -1,4 +1,5 @@
--- due.sql: follows lane.sql: the tasks that run next, in one row: their numbers, and a JSON array of their records.
+-- due.sql: follows lane.sql: the tasks that run next, in one row: their numbers, and a JSON array of their records
+-- (as bytes, because a damaged record may be no text at all).
 -- Takes only what is due from each lane through tenure_runnable, so tasks that cannot run now cost nothing.
 , due (seq) AS (
     SELECT task.seq FROM lane JOIN tenure_tasks AS task ON task.seq IN (
@@ -11,5 +12,5 @@
     WHERE lane.priority IS NOT NULL
     ORDER BY task.priority DESC, task.available_at, task.seq LIMIT :count
 )
-SELECT group_concat(seq), '[' || group_concat(CAST(record AS TEXT)) || ']'
+SELECT group_concat(seq), CAST('[' || group_concat(CAST(record AS TEXT)) || ']' AS BLOB)
 FROM (SELECT task.seq, task.record FROM due CROSS JOIN tenure_tasks AS task ON task.seq = due.seq)
