@@ -15,6 +15,9 @@ test: $(VENV)/.tested
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -n 2
 
+bench: $(VENV)/.installed
+	$(BIN)/python bench/sqlite.py
+
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
