@@ -18,6 +18,9 @@ test: $(VENV)/.tested
 bench: $(VENV)/.installed
 	$(BIN)/python bench/sqlite.py
 
+chaos: $(VENV)/.tested
+	$(BIN)/python tests/chaos/chaos.py --seconds 60 --tasks 10000 --workers 4
+
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
