@@ -3,9 +3,9 @@
 import json
 
 import pytest
-from chaos import Chaos
 from chaos_account import account
 
+from chaos import Chaos
 from tenure import Worker, connect
 
 

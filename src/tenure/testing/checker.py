@@ -116,7 +116,7 @@ def _step(status: TaskStatus, fence: int, attempts: int, before: Event, event: E
     elif event.fence != fence:
         yield f"{_said(event)} was written by fence {event.fence} while the newest claim has fence {fence}"
     allowed: tuple[int, ...] = (attempts,)
-    if event.what in ("claimed", "completed", *_SPENT):
+    if event.what in ("claimed", "completed", *_SPENT) and not late:
         allowed = (attempts + 1,)
     elif event.what == "stopped":
         allowed = (attempts, attempts + 1)
