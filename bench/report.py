@@ -84,6 +84,13 @@ def write(
     (folder / f"{name}.md").write_text(page(title, date, settings, about, figures))
 
 
+def quote(readme: Path, sentence: str) -> None:
+    """Put a sentence between the marks of the README, so that it never tells other figures than the results."""
+    before, mark, rest = readme.read_text().partition("<!-- speed: written by bench/sqlite.py -->\n")
+    _, end, after = rest.partition("<!-- end of speed -->")
+    readme.write_text(f"{before}{mark}{sentence}\n{end}{after}")
+
+
 def page(title: str, date: str, settings: dict[str, str], about: dict[str, str], figures: Sequence[Figure]) -> str:
     listed = [f"- {name}: {value}" for name, value in {"date": date, **about, **settings}.items()]
     head = ["| what | median | from … to | floor | share of it |", "|---|---|---|---|---|"]

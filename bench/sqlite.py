@@ -1,6 +1,6 @@
 """How fast Tenure is on SQLite, beside what the bare driver and plain asyncio can do.
 
-    python bench/sqlite.py            a few minutes; writes bench/results/sqlite.md and .json
+    python bench/sqlite.py            a few minutes; writes bench/results/sqlite.md and .json, and quotes them in the README
     python bench/sqlite.py --short    a quick look; writes nothing
 
 Every run checks that each task was stored once and ran exactly once.
@@ -39,6 +39,12 @@ BULK = 1000
 CALLERS = 50
 SUBMIT_EVERY = 0.02
 FAR_AWAY = timedelta(days=365)
+RESULTS = HERE / "results"
+
+BULK_SUBMIT = f"submit in bulk of {BULK}"
+CALLERS_SUBMIT = f"submit by {CALLERS} concurrent callers"
+DRAIN = "drain, one process"
+PICK_UP = "idle pick-up across processes, p50"
 
 
 def main() -> None:
@@ -54,6 +60,20 @@ def main() -> None:
     print(report.page(title, "today", settings, about, figures))
     if not choices.short:
         report.write(choices.results, "sqlite", title, settings, about, figures)
+        if choices.results == RESULTS:
+            report.quote(HERE.parent / "README.md", _sentence(about, {figure.what: figure for figure in figures}))
+
+
+def _sentence(about: dict[str, str], figures: dict[str, Figure]) -> str:
+    median = {what: f"**{report.shown(figure.median)}" for what, figure in figures.items()}
+    return (
+        f"On {about['cores']} cores ({about['processor']}) with durable settings (`synchronous=FULL`), one process:\n"
+        f"{median[BULK_SUBMIT]} tasks/s** submitted in bulk, {median[CALLERS_SUBMIT]} tasks/s** submitted by {CALLERS} "
+        f"concurrent callers,\n{median[DRAIN]} tasks/s** run to completion with a typed payload and history, and "
+        f"{median[PICK_UP]} ms** from submit to the start\nof the handler in another, idle process (p50). "
+        "[bench/results/sqlite.md](bench/results/sqlite.md) has all figures, the machine,\n"
+        "and what the bare driver can do beside them."
+    )
 
 
 def _choices() -> argparse.Namespace:
@@ -65,7 +85,7 @@ def _choices() -> argparse.Namespace:
     )
     parser.add_argument("--repeats", type=int, help="how often everything is measured (5)")
     parser.add_argument("--folder", type=Path, help="where the files are made; a real disk, not memory")
-    parser.add_argument("--results", type=Path, default=HERE / "results", help="where the results are written")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="where the results are written")
     choices = parser.parse_args()
     usual = {"tasks": 20_000, "backlog": 200_000, "repeats": 5}
     short = {"tasks": 4_000, "backlog": 10_000, "repeats": 1}
@@ -97,14 +117,12 @@ class Bench:
     def run(self) -> list[Figure]:
         """Everything, repeat by repeat, so that a slow moment of the machine meets all of it alike."""
         one = Figure("submit one by one", "tasks/s", floor="sqlite3, a commit each")
-        callers = Figure(f"submit by {CALLERS} concurrent callers", "tasks/s", floor=f"sqlite3, {CALLERS} a commit")
-        bulk = Figure(f"submit in bulk of {BULK}", "tasks/s", floor=f"sqlite3, {floors.INSERT_BATCH} a commit")
-        drain = Figure(
-            "drain, one process", "tasks/s", floor=f"sqlite3, claim and finish {floors.CLAIM_BATCH} a commit"
-        )
+        callers = Figure(CALLERS_SUBMIT, "tasks/s", floor=f"sqlite3, {CALLERS} a commit")
+        bulk = Figure(BULK_SUBMIT, "tasks/s", floor=f"sqlite3, {floors.INSERT_BATCH} a commit")
+        drain = Figure(DRAIN, "tasks/s", floor=f"sqlite3, claim and finish {floors.CLAIM_BATCH} a commit")
         loop = Figure("drain, one process, beside asyncio alone", "tasks/s", floor="asyncio, validated no-ops")
         two = Figure("drain, two processes", "tasks/s")
-        half = Figure("idle pick-up across processes, p50", "ms", floor="sqlite3, one commit, p50")
+        half = Figure(PICK_UP, "ms", floor="sqlite3, one commit, p50")
         most = Figure("idle pick-up across processes, p99", "ms", floor="sqlite3, one commit, p99")
         shapes = {shape: Figure(f"drain beside {self.backlog:,} {shape}", "tasks/s") for shape in SHAPES}
         empty = Figure("drain beside an empty store", "tasks/s")
