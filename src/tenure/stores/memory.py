@@ -218,8 +218,8 @@ class MemoryStore(Store):
             ][:limit]
             for task in ended:
                 self._forget(task, now)
-            stale = [key for key, reservation in self._reservations.items() if reservation.is_stale_at(now)]
-            forgotten = [task_id for task_id, stone in self._stones.items() if remembered(stone, now) is None]
+            stale = [key for key, reservation in self._reservations.items() if reservation.is_stale_at(now)][:limit]
+            forgotten = [task_id for task_id, stone in self._stones.items() if remembered(stone, now) is None][:limit]
             for key in stale:
                 del self._reservations[key]
             for task_id in forgotten:

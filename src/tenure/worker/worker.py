@@ -253,7 +253,7 @@ class _Run:
 
     async def work(self) -> int:
         worker = self.worker
-        self.started_at = await self.store.now()
+        self.started_at = await self._first_answer()
         await worker.call_hooks("startup")
         log.info("worker %s takes %s from %s", worker.worker_id, ", ".join(self.handlers), ", ".join(worker.queues))
         self.heartbeat.start()
@@ -276,6 +276,19 @@ class _Run:
             await worker.call_hooks("shutdown")
             log.info("worker %s stopped after %d tasks", worker.worker_id, self.ended)
         return self.ended
+
+    async def _first_answer(self) -> datetime | None:
+        """The time, from a store that may not be there yet; None if the worker was stopped before it was."""
+        backoff = Backoff("reach the store", self.outage)
+        while not self.stopping:
+            try:
+                now = await self.store.now()
+            except StoreUnavailable as error:
+                await self._sleep(backoff.wait(error))
+            else:
+                backoff.reset()
+                return now
+        return None
 
     def stop(self, *, now: bool = False) -> None:
         self.stopping = True
@@ -341,6 +354,8 @@ class _Run:
                 continue
             mark = self.store.mark()
             sent = time.monotonic()
+            # What ends while a claim is on its way may let another task go that the claim has not seen.
+            idle = not self.held
             try:
                 if backoff.failing:
                     await self._give_back_unknown()
@@ -351,7 +366,7 @@ class _Run:
             backoff.reset()
             self._take(claimed, sent)
             if not claimed.tasks and not claimed.overdue:
-                if self.until_idle and not self.held:
+                if self.until_idle and idle and not self.held:
                     return
                 await self._nap(mark, claimed.next_due)
         if backoff.failing:
@@ -417,18 +432,24 @@ class _Run:
     async def _nap(self, mark: object, next_due: datetime | None) -> None:
         """Sleep until something is written, the next task is due, or the poll interval is over."""
         seconds = self.worker.poll * random.uniform(0.8, 1)  # noqa: S311 - spreading workers
-        if next_due is not None:
-            until_due = (next_due - await self.store.now()).total_seconds()
-            seconds = min(seconds, max(until_due, 0))
-        if self.stopping:
-            return
-        await self._sleep(self.store.wait(mark, seconds))
+        try:
+            if next_due is not None:
+                until_due = (next_due - await self.store.now()).total_seconds()
+                seconds = min(seconds, max(until_due, 0))
+            if self.stopping:
+                return
+            await self._sleep(self.store.wait(mark, seconds))
+        except StoreUnavailable:
+            # Waking up is no more than an optimisation: the next claim tells whether the store is away.
+            await self._sleep(asyncio.sleep(seconds))
 
     async def _sleep(self, nap: Coroutine[Any, Any, None]) -> None:
         """Sleep in a way that `stop` can end."""
-        self.nap = asyncio.ensure_future(nap)
-        await asyncio.wait([self.nap])
+        self.nap = sleeping = asyncio.ensure_future(nap)
+        await asyncio.wait([sleeping])
         self.nap = None
+        if not sleeping.cancelled():
+            sleeping.result()
 
     async def _wait_for_change(self) -> None:
         self.changed.clear()

@@ -139,3 +139,22 @@ async def test_the_claim_of_a_moved_task_is_still_held(store, clock):
     assert await claim(store, by="w2") == []
     clock.set(held.lease_expires_at)
     assert (await claim_one(store, by="w2")).fence == held.fence + 1
+
+
+async def test_a_stone_keeps_a_pruned_task_from_coming_back(queue, store, clock):
+    task = await queue.submit("greet", 1, idempotency_key="key")
+    (before,) = [piece for piece in await dumped(store) if piece.tasks]
+    await queue.cancel(task.id)
+    await queue.purge(task.id)
+    assert ids((await store.restore(before, clock())).tasks) == [task.id]
+    assert await queue.get(task.id) is None
+
+
+async def test_an_outdated_reservation_gives_way_to_a_restored_one(queue, store, clock):
+    other = Queue(MemoryStore(clock))
+    theirs = await other.submit("greet", 1, idempotency_key="key")
+    await queue.submit("greet", 1, idempotency_key="key", idempotency_ttl=10)
+    clock.advance(10)
+    for piece in await dumped(other.store):
+        assert (await store.restore(piece, clock())).reservations == []
+    assert (await queue.submit("greet", 1, idempotency_key="key")).id == theirs.id
