@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any, Generic, Self, TypeVar, Unpack, cast, overload
 
 import msgspec
@@ -85,7 +85,7 @@ class Tenure:
         self.worker_settings = worker_settings
         self.tasks: dict[str, TaskFunction[Any, Any]] = {}
         self._queue: Queue | None = None
-        self._connecting: Awaitable[Queue] | None = None
+        self._connecting: asyncio.Future[Queue] | None = None
 
     @overload
     def task(self, function: Callable[[Input], Output], /) -> TaskFunction[Input, Output]: ...
@@ -135,7 +135,13 @@ class Tenure:
         if self._queue is None:
             if self._connecting is None:
                 self._connecting = asyncio.ensure_future(self._connect())
-            self._queue = await self._connecting
+            connecting = self._connecting
+            try:
+                self._queue = await asyncio.shield(connecting)
+            finally:
+                # A store that was away is tried again by the next use.
+                if connecting.done():
+                    self._connecting = None
         return self._queue
 
     async def _connect(self) -> Queue:

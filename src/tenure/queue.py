@@ -155,7 +155,7 @@ class Queue:
             msg = f"limit={limit!r} must be a whole number, zero or more."
             raise InvalidInput(msg)
         now = await self.store.now()
-        created_before = None if older_than is None else now - times.seconds(older_than, "older_than")
+        created_before = None if older_than is None else times.before(now, times.seconds(older_than, "older_than"))
         query = Query(
             type=type, queue=queue, tag=tag, worker_id=worker, created_before=created_before, limit=limit, cursor=cursor
         )
@@ -180,14 +180,14 @@ class Queue:
     async def _find_error(self, query: Query, text: str) -> Page:
         """Errors are not indexed: read page by page until enough have been found."""
         found: list[Task] = []
-        one_by_one = msgspec.structs.replace(query, limit=1)
+        limit = query.limit
         while True:
-            page = await self.store.find(one_by_one if len(found) + 1 == query.limit else query)
-            found += [task for task in page.tasks if text in (task.last_error or "")][: query.limit - len(found)]
-            if page.cursor is None or len(found) >= query.limit:
+            # Never more than are still wanted: what a page holds too many of, the cursor would skip.
+            page = await self.store.find(msgspec.structs.replace(query, limit=limit - len(found)))
+            found += [task for task in page.tasks if text in (task.last_error or "")]
+            if page.cursor is None or len(found) == limit:
                 return Page(found, page.cursor)
             query = msgspec.structs.replace(query, cursor=page.cursor)
-            one_by_one = msgspec.structs.replace(query, limit=1)
 
     async def history(self, task_id: str) -> tuple[Event, ...]:
         """Every transition of a task, oldest first."""
@@ -303,7 +303,8 @@ class Queue:
         """No worker claims from this queue until it is resumed; what runs, runs on."""
         until = None
         if resume_after is not None:
-            until = (await self.store.now() + times.seconds(resume_after, "resume_after")).isoformat()
+            duration = times.seconds(resume_after, "resume_after")
+            until = times.after(await self.store.now(), duration, "resume_after").isoformat()
         await self.store.put_note(Note(PAUSE, queue, {"reason": reason, "by": by, "until": until}))
 
     async def resume(self, queue: str = "default") -> None:

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from datetime import datetime
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from tenure import queue as _async
 from tenure.errors import StoreUnavailable
+from tenure.task import Task, TaskStatus
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -69,6 +70,15 @@ class Queue:
     stats = _blocking(_async.Queue.stats)
     throughput = _blocking(_async.Queue.throughput)
     workers = _blocking(_async.Queue.workers)
+
+    def scan(self, status: TaskStatus | str | None = None, **filters: Any) -> Iterator[Task]:
+        """Every task that passes the filters of `list`, page by page."""
+        cursor = None
+        while True:
+            page = self.list(status, **filters, limit=1000, cursor=cursor)
+            yield from page.tasks
+            if (cursor := page.cursor) is None:
+                return
 
     def close(self) -> None:
         """Let go of the store. Closing twice is fine."""

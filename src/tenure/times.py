@@ -72,6 +72,14 @@ def seconds(value: float | timedelta, field: str, unit: timedelta = SECOND) -> t
     return duration
 
 
+def before(moment: datetime, duration: timedelta) -> datetime:
+    """`moment - duration`, as far back as a calendar goes."""
+    try:
+        return moment - duration
+    except OverflowError:
+        return datetime.min.replace(tzinfo=UTC)
+
+
 def after(moment: datetime, duration: timedelta, field: str) -> datetime:
     """`moment + duration`, or a clear refusal when no calendar goes that far."""
     try:

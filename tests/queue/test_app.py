@@ -1,0 +1,119 @@
+"""One object for an application: typed tasks that can be submitted or called."""
+
+import pydantic
+import pytest
+
+from tenure import InvalidHandler, InvalidInput, StoreUnusable, TaskStatus, Tenure
+
+
+class Reminder(pydantic.BaseModel):
+    user_id: str
+    urgent: bool = False
+
+
+@pytest.fixture
+async def app(url):
+    app = Tenure(url)
+    yield app
+    await app.close()
+
+
+async def test_a_typed_submit_refuses_bad_input_before_anything_is_stored(app):
+    @app.task
+    async def remind(input: Reminder) -> str:
+        return input.user_id
+
+    with pytest.raises(InvalidInput, match=r"input does not fit 'remind'[\s\S]*user_id"):
+        await remind.submit({"user": 5})
+    with pytest.raises(InvalidInput, match="does not fit"):
+        await remind.submit_many([Reminder(user_id="1"), {"user": 5}])
+    queue = await app.queue()
+    assert sum((await queue.counts()).values()) == 0
+
+
+async def test_what_was_submitted_is_what_the_handler_gets(app):
+    seen = []
+
+    @app.task
+    async def remind(input: Reminder):
+        seen.append(input)
+
+    await remind.submit(Reminder(user_id="1"))
+    await remind.submit({"user_id": "2", "urgent": True})
+    await remind.submit_many([Reminder(user_id="3")])
+    await app.worker(await app.queue()).run(until_idle=True)
+    assert seen == [Reminder(user_id="1"), Reminder(user_id="2", urgent=True), Reminder(user_id="3")]
+
+
+async def test_options_of_a_task_are_defaults_of_its_submits(app):
+    @app.task("mail.send", timeout=30, options={"queue": "mail", "priority": 5, "max_attempts": 3})
+    async def send(input: str): ...
+
+    assert send.type == "mail.send"
+    by_default = await send.submit("x")
+    assert (by_default.queue, by_default.priority, by_default.max_attempts) == ("mail", 5, 3)
+    assert (await send.submit("x", priority=9)).priority == 9
+    assert [task.queue for task in await send.submit_many(["a", "b"], queue="bulk")] == ["bulk", "bulk"]
+
+
+async def test_a_task_is_still_a_function(app):
+    @app.task
+    async def double(input: int) -> int:
+        """Twice as much."""
+        return 2 * input
+
+    @app.task
+    def triple(input: int) -> int:
+        return 3 * input
+
+    assert (await double(4), triple(4)) == (8, 12)
+    assert (double.__name__, double.__doc__, repr(double)) == ("double", "Twice as much.", "<task 'double'>")
+
+
+async def test_each_type_has_one_task_and_every_function_must_be_able_to_serve(app):
+    @app.task
+    async def job(input): ...
+
+    with pytest.raises(InvalidHandler, match="already has a handler"):
+        app.task("job")(lambda _: None)
+    with pytest.raises(InvalidHandler, match="async def handler"):
+
+        @app.task
+        async def nothing(): ...
+
+    assert list(app.tasks) == ["job"]
+
+
+async def test_settings_of_the_application_go_to_its_workers(url):
+    async with Tenure(url, concurrency=3, worker_id="w1") as app:
+
+        @app.task
+        async def job(input): ...
+
+        queue = await app.queue()
+        assert (app.worker(queue).concurrency, app.worker(queue, concurrency=5).concurrency) == (3, 5)
+        assert app.worker(queue).types == ("job",)
+
+
+async def test_an_application_connects_once_and_again_after_it_was_closed(url):
+    app = Tenure(url)
+    first = await app.queue()
+    assert await app.queue() is first
+    await app.close()
+    await app.close()
+    second = await app.queue()
+    assert second is not first
+    await app.close()
+
+
+async def test_an_application_whose_store_was_not_there_at_first_can_connect_later(tmp_path):
+    app = Tenure(f"sqlite:///{tmp_path}/folder/jobs.db")
+
+    @app.task
+    async def job(input): ...
+
+    with pytest.raises(StoreUnusable, match="does not exist"):
+        await job.submit(1)
+    (tmp_path / "folder").mkdir()
+    assert (await job.submit(1)).status is TaskStatus.Pending
+    await app.close()
