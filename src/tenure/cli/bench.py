@@ -45,7 +45,10 @@ async def bench(
     if session.out.as_json:
         session.out.emit({name: round(value, 3) for name, value, _ in figures})
         return
-    rows = [(name.replace("_", " "), f"{value:,.0f}" if value >= 100 else f"{value:.2f}", unit) for name, value, unit in figures]
+    rows = [
+        (name.replace("_", " "), f"{value:,.0f}" if value >= 100 else f"{value:.2f}", unit)
+        for name, value, unit in figures
+    ]
     session.out.table(["what", "result", "unit"], rows, right=["result"])
 
 

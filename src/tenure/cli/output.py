@@ -41,7 +41,7 @@ class Output:
         if self._console is None:
             from rich.console import Console
 
-            self._console = Console(highlight=False, soft_wrap=True)
+            self._console = Console(highlight=False)
         return self._console
 
     def emit(self, value: Any) -> None:
@@ -54,7 +54,7 @@ class Output:
         if self.as_json:
             return
         if self.at_terminal and style:
-            self.console.print(text, style=style, markup=False, soft_wrap=False)
+            self.console.print(text, style=style, markup=False)
         else:
             sys.stdout.write(text + "\n")
 
@@ -67,7 +67,7 @@ class Output:
 
         line = Text(text)
         line.highlight_words([status], STYLES.get(status, ""))
-        self.console.print(line)
+        self.console.print(line, soft_wrap=True)
 
     def note(self, text: str) -> None:
         """A line beside the answer, for people: it goes to the error stream."""
@@ -79,7 +79,7 @@ class Output:
             if self.at_terminal:
                 from rich.text import Text
 
-                self.console.print(Text.assemble((f"{name}: ", "bold"), (value, STYLES.get(value, ""))))
+                self.console.print(Text.assemble((f"{name}: ", "bold"), (value, STYLES.get(value, ""))), soft_wrap=True)
             else:
                 sys.stdout.write(f"{name}: {value}\n")
 
@@ -108,7 +108,7 @@ class Output:
                     end_section=bool(total) and number == len(cells) - 1,
                     style="bold" if last else None,
                 )
-            self.console.print(table, soft_wrap=False)
+            self.console.print(table)
             return
         widths = [max(len(line[index]) for line in [list(columns), *cells]) for index in range(len(columns))]
         for line in [list(columns), *cells]:

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 
+COLUMNS = tuple(status for status in STATUSES if status != "archived")
+"""What is put away is not on top."""
+
 
 @command(app)
 async def top(
@@ -124,45 +127,51 @@ async def _picture(queue: Queue, session: Session, pace: float) -> Group:
         (worker, len((await queue.list("running", worker=worker.id, limit=1000)).tasks))
         for worker in await queue.workers()
     ]
-    about = Text.assemble(
-        *(part for name, value in summary(figures, rates) for part in ((f"{name}: ", "bold"), f"{value}\n"))
-    )
+    about = Text()
+    for name, value in summary(figures, rates):
+        about.append(f"{name} ", style="dim").append(f"{value}   ")
     return Group(
         head,
-        _table("queues", ["queue", *STATUSES], table_of(figures.queues)),
-        _table("types", ["type", *STATUSES, "failed %"], types_of(figures)),
+        about,
+        _table(["queues", *COLUMNS], [_without_archived(row) for row in table_of(figures.queues)]),
+        _table(["types", *COLUMNS, "failed %"], [_without_archived(row) for row in types_of(figures)]),
         _table(
-            "workers",
-            ["worker", "running", "of", "started"],
+            ["workers", "running", "of", "started"],
             [[worker.id, running, worker.concurrency, relative(worker.started_at, now)] for worker, running in workers],
         ),
         _table(
-            "latest dead letters",
-            ["id", "type", "when", "error"],
+            ["dead letters", "type", "when", "error"],
             [
                 [task.id, task.type, relative(task.failed_at or now, now), first_line(task.last_error, 60)]
                 for task in failed
             ],
             right=False,
         ),
-        about,
     )
 
 
-def _table(title: str, columns: list[str], rows: list[list[Any]], *, right: bool = True) -> Table:
-    from rich import box
+def _without_archived(row: list[str]) -> list[str]:
+    place = 1 + STATUSES.index("archived")
+    return row[:place] + row[place + 1 :]
+
+
+def _table(columns: list[str], rows: list[list[Any]], *, right: bool = True) -> Table:
+    """A table that fits a terminal of 80 columns; the first column gives way if it must."""
     from rich.table import Table
 
     from tenure.cli.output import STYLES
 
-    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE, pad_edge=False, expand=False)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for number, column in enumerate(columns):
         table.add_column(
             column,
             justify="right" if number and right else "left",
             header_style=STYLES.get(column, "bold"),
+            overflow="ellipsis",
             no_wrap=True,
+            min_width=len(column) if number else None,
         )
     for row in rows:
         table.add_row(*(str(cell) for cell in row))
+    table.add_row()
     return table

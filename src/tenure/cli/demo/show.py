@@ -237,7 +237,7 @@ class LiveView(View):
 
         line = Table.grid(padding=(0, 2))
         line.add_row(Text(self.clock, style="dim"), Text(text))
-        self.stage.out.console.print(Padding(line, (0, 0, 1, 0)), soft_wrap=False)
+        self.stage.out.console.print(Padding(line, (0, 0, 1, 0)))
 
     def update(self) -> None:
         """Draw the picture anew."""
