@@ -6,6 +6,7 @@ python tests/chaos/chaos.py --seconds 60 --tasks 10000 --workers 4 --seed 7
 import argparse
 import asyncio
 import contextlib
+import os
 import random
 import secrets
 import signal
@@ -101,7 +102,7 @@ class Chaos:
                 continue
             if self.dice.random() < 0.75:
                 self.faults["killed"] += 1
-                victim.kill()
+                send(victim, signal.SIGKILL)
                 await victim.wait()
             else:
                 frozen.append(asyncio.create_task(self._freeze(victim, LEASE * self.dice.uniform(1.2, 2))))
@@ -110,10 +111,9 @@ class Chaos:
     async def _freeze(self, victim, seconds):
         """A worker that stands still for longer than its leases, and then goes on as if nothing had happened."""
         self.faults["frozen past the lease"] += 1
-        victim.send_signal(signal.SIGSTOP)
+        send(victim, signal.SIGSTOP)
         await asyncio.sleep(seconds)
-        with contextlib.suppress(ProcessLookupError):
-            victim.send_signal(signal.SIGCONT)
+        send(victim, signal.SIGCONT)
 
     async def _drain(self, queue):
         """Once the faults have stopped, everything ends."""
@@ -133,8 +133,7 @@ class Chaos:
 
     async def _stop(self):
         for worker in self.workers:
-            if worker.returncode is None:
-                worker.terminate()
+            send(worker, signal.SIGTERM)
         for worker in self.workers:
             async with asyncio.timeout(60):
                 code = await worker.wait()
@@ -155,6 +154,13 @@ class Chaos:
             table.add_row(name, f"{count:,}")
         table.add_row("broken promises", f"{len(self.broken):,}", style="bold red" if self.broken else "bold green")
         return table
+
+
+def send(process, number):
+    """A signal, straight from the system: asyncio's own way reaps a child that has just died under its watcher."""
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process.pid, number)
 
 
 def main():

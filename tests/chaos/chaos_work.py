@@ -23,9 +23,15 @@ def plan(count, seed):
     """The jobs of a run, in lines: the jobs of one line are submitted one after the other, lines at the same time."""
     dice = random.Random(f"plan {seed}")
     lines = [[] for _ in range(KEYS)]
-    for number in range(count):
+    tasks = set()
+    number = 0
+    while len(tasks) < count:
         line = dice.randrange(KEYS)
-        lines[line].append(_job(dice, number, line, count))
+        job = _job(dice, number, line, count)
+        lines[line].append(job)
+        # Jobs with the same key or chosen id are one task.
+        tasks.add(job.options.get("task_id") or job.input["name"])
+        number += 1
     return lines
 
 

@@ -72,6 +72,15 @@ async def test_a_second_signal_stops_now_and_releases_at_once(queue):
     assert (task.status, task.attempts, task.lease_expires_at) == (TaskStatus.Pending, 0, None)
 
 
+async def test_a_thread_that_never_ends_does_not_keep_the_process_alive(queue):
+    task = await queue.submit("stuck", None)
+    async with program(queue.url, 0.05) as process:
+        assert await said(process, 1) == ["stuck"]
+        process.send_signal(signal.SIGTERM)
+        assert await rest(process) == (["shutdown", "ended 1"], 0)
+    assert (await queue.get(task.id)).status is TaskStatus.Pending
+
+
 async def test_what_exceeds_the_grace_is_cancelled_and_released(queue):
     task = await queue.submit("wait", 0)
     async with program(queue.url, 0.05) as process:

@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+import threading
 
 from tenure import Worker, connect
 
@@ -26,6 +27,11 @@ async def main(url, grace):
                 say(f"cancelled {input}")
                 raise
             return "finished"
+
+        @worker.task("stuck")
+        def stuck(input):
+            say("stuck")
+            threading.Event().wait()
 
         worker.on_shutdown(lambda: say("shutdown"))
         ended = await worker.run()

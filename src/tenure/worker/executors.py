@@ -7,7 +7,6 @@ import contextvars
 import importlib
 import traceback
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from typing import Any
 
@@ -19,6 +18,7 @@ from tenure import payload
 from tenure.errors import InvalidInput, PermanentError, RescheduleError
 from tenure.lifecycle import Failure
 from tenure.worker.handlers import Handler, make_handler
+from tenure.worker.threads import DaemonThreads
 
 
 class HandlerFailed(Exception):
@@ -34,7 +34,7 @@ class Executors:
 
     def __init__(self, size: int) -> None:
         self._size = size
-        self._threads: ThreadPoolExecutor | None = None
+        self._threads: DaemonThreads | None = None
         self._limiter: anyio.CapacityLimiter | None = None
         self.abandoned = 0
         """Threads that still run a handler whose attempt is already over."""
@@ -42,9 +42,9 @@ class Executors:
     def call_on_thread(self, handler: Handler, arguments: tuple[Any, ...]) -> asyncio.Future[Any]:
         """Start a plain handler on a thread, with the caller's context variables."""
         if self._threads is None:
-            self._threads = ThreadPoolExecutor(self._size, thread_name_prefix="tenure-handler")
+            self._threads = DaemonThreads(self._size, "tenure-handler")
         call = partial(contextvars.copy_context().run, _carried, handler.function, *arguments)
-        return asyncio.get_running_loop().run_in_executor(self._threads, call)
+        return asyncio.wrap_future(self._threads.submit(call))
 
     def abandon(self, call: asyncio.Future[Any]) -> None:
         """A thread cannot be stopped: let it run out, and count its slot as taken until then."""
@@ -83,7 +83,7 @@ class Executors:
     def close(self) -> None:
         """Let idle threads go; a thread that is still busy ends when its handler does."""
         if self._threads is not None:
-            self._threads.shutdown(wait=False, cancel_futures=True)
+            self._threads.close()
 
 
 def failure_of(error: BaseException) -> Failure:
