@@ -10,7 +10,7 @@ from tenure import Worker, connect
 
 
 async def test_nothing_is_lost_or_done_twice_while_workers_are_killed_and_frozen(tmp_path):
-    chaos = await Chaos(tmp_path, seconds=5, tasks=1500, workers=3, seed=7).run()
+    chaos = await Chaos(tmp_path, seconds=4, tasks=1500, workers=3, seed=7).run()
     assert chaos.broken == []
     assert chaos.faults["killed"] > 0
     assert chaos.figures["executions"] > 1000

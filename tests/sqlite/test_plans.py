@@ -147,38 +147,30 @@ async def test_every_listing_goes_through_an_index_of_its_status(queue, status):
         assert any(index in step for index in expected), (names, step)
 
 
-def crowd(path, *, ended, scheduled, behind_one_key, start):
+CROWD = """
+WITH RECURSIVE number (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM number LIMIT :count)
+INSERT INTO tenure_tasks (id, version, status, queue, type, priority, blocked, attempts, fence,
+    created_at, available_at, expires_at, ended_at, ordering_key, record)
+SELECT :name || ' ' || n, 1, :status, 'default', 'job', 0, :key IS NOT NULL AND n > 0, 0, 0,
+    :now, :due + n, CASE WHEN :name = 'scheduled' THEN :due + :day + n END,
+    CASE WHEN :status <> 'pending' THEN :now - n END, :key, :record
+FROM number
+"""
+
+
+def crowd(path, *, ended=0, scheduled=0, behind_one_key=0):
     """Rows as the store would write them, put in by hand because there are many."""
+    now, day = int(NOW.timestamp() * 1e6), 86_400_000_000
+    record = encode(lifecycle.submit(now=NOW, id="x", type="job", available_at=NOW))
+    statuses = ("completed", "failed", "cancelled", "expired")
+    groups = [(status, status, ended // 4, now - day, None) for status in statuses]
+    groups.append(("scheduled", "pending", scheduled, now + day, None))
+    groups.append(("behind", "pending", behind_one_key, now - day, "crowded"))
     with sqlite3.connect(path) as db:
-        template = lifecycle.submit(now=NOW, id="x", type="job", available_at=NOW)
-        record = encode(template)
-        day = 86_400_000_000
-        now = int(NOW.timestamp() * 1e6)
-        insert = """INSERT INTO tenure_tasks (id, version, status, queue, type, priority, blocked, attempts, fence,
-            created_at, available_at, expires_at, ended_at, ordering_key, record)
-            VALUES (?, 1, ?, 'default', 'job', 0, ?, 0, 0, ?, ?, ?, ?, ?, ?)"""
-        statuses = ("completed", "failed", "cancelled", "expired")
-        db.executemany(
-            insert,
-            (
-                (f"ended {n}", statuses[n % 4], 0, now, now - day, None, now - n, None, record)
-                for n in range(start, start + ended)
-            ),
-        )
-        db.executemany(
-            insert,
-            (
-                (f"scheduled {n}", "pending", 0, now, now + day + n, now + 2 * day + n, None, None, record)
-                for n in range(start, start + scheduled)
-            ),
-        )
-        db.executemany(
-            insert,
-            (
-                (f"behind {n}", "pending", n > start, now, now - day, None, None, "crowded", record)
-                for n in range(start, start + behind_one_key)
-            ),
-        )
+        for name, status, count, due, key in groups:
+            if count:
+                words = {"name": name, "status": status, "count": count, "due": due, "key": key}
+                db.execute(CROWD, {**words, "now": now, "day": day, "record": record})
     db.close()
 
 
@@ -209,7 +201,7 @@ async def test_a_claim_costs_the_same_in_a_crowded_file_as_in_an_empty_one(tmp_p
         alone = await cost_of_a_claim(queue)
     path = tmp_path / "crowded.db"
     async with connect(f"sqlite:///{path}", clock=clock) as queue:
-        crowd(path, ended=200_000, scheduled=200_000, behind_one_key=20_000, start=0)
+        crowd(path, ended=200_000, scheduled=200_000, behind_one_key=20_000)
         crowded = await cost_of_a_claim(queue)
     assert crowded <= 2 * alone
 
@@ -220,7 +212,7 @@ async def test_ending_the_head_of_a_crowded_key_costs_the_same_as_ending_a_lone_
     for followers in (1, 20_000):
         path = tmp_path / f"{followers}.db"
         async with connect(f"sqlite:///{path}", clock=clock) as queue:
-            crowd(path, ended=0, scheduled=0, behind_one_key=followers + 1, start=0)
+            crowd(path, behind_one_key=followers + 1)
             steps = 0
 
             def tick():
