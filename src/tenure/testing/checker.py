@@ -97,7 +97,6 @@ def _history(task: Task) -> Iterator[str]:
         ("version", task.version, last.number),
         ("fence", task.fence, fence),
         ("attempts", task.attempts, attempts),
-        ("updated_at", task.updated_at, last.at),
     ):
         if value != rebuilt:
             yield f"{name} is {value}, but its history says {rebuilt}"

@@ -129,7 +129,7 @@ both_kinds = pytest.mark.parametrize("kind", ["before", "after"])
 
 
 @both_kinds
-@pytest.mark.parametrize("nth", [1, 2, 3, range(1, 6)], ids=str)
+@pytest.mark.parametrize("nth", [1, 2, range(1, 6)], ids=str)
 @pytest.mark.parametrize("method", ["now", "insert", "get", "swap"])
 async def test_no_promise_breaks_when_calls_of_producers_and_operators_are_lost(store, clock, method, kind, nth):
     run = Run(store, clock, [Fault(method, kind, nth)])
@@ -148,7 +148,7 @@ ONLY_AFTER_TROUBLE = {
 
 
 @both_kinds
-@pytest.mark.parametrize("nth", [1, 2, 3, range(1, 6)], ids=str)
+@pytest.mark.parametrize("nth", [1, 2, range(1, 6)], ids=str)
 @pytest.mark.parametrize("method", ["now", "claim", "swap", "renew", "find", "get"])
 async def test_no_promise_breaks_when_calls_of_workers_are_lost(store, clock, method, kind, nth):
     run = Run(store, clock, [Fault(method, kind, nth), *ONLY_AFTER_TROUBLE.get(method, [])])
@@ -202,7 +202,7 @@ async def test_no_promise_breaks_when_calls_of_a_sweep_are_lost(store, clock, me
     assert check(tasks, run.acknowledged, executions=run.executions, all_ended=True) == []
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(4))
 async def test_no_promise_breaks_when_anything_may_be_lost_or_late_at_any_time(store, clock, seed):
     plan = [Fault("*", "before", probability=0.15), Fault("*", "after", probability=0.15), *LATE]
     run = Run(store, clock, plan, seed)
