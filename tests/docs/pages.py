@@ -5,6 +5,7 @@ for anything. A Python block that begins with a comment like `# myapp.py` is a f
 """
 
 import re
+from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,7 +36,7 @@ def blocks(page: Path) -> list[Block]:
     text = page.read_text()
     found = [Block(text[: fence.start()].count("\n") + 2, fence[1], fence[2]) for fence in _FENCE.finditer(text)]
     told = []
-    for block, following in zip(found, [*found[1:], None], strict=True):
+    for block, following in zip_longest(found, found[1:]):
         prints = following.text if following and following.language == "text" and _adjoins(block, following) else None
         told.append(block._replace(prints=prints))
     return told
