@@ -8,6 +8,7 @@ no such trace (an old dead letter that was put back) is told with the task's nex
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
@@ -22,6 +23,8 @@ PAGE = 500
 OVERLAP = timedelta(seconds=2)
 """How far each look reaches behind the last one: a commit may come later than the time it carries."""
 REMEMBERED = 50_000
+BREATH = 0.1
+"""A busy store writes all the time; looking at each commit would only slow it down."""
 
 
 async def follow(
@@ -45,6 +48,7 @@ async def follow(
         running = {task.id for task in tasks.values() if task.status is TaskStatus.Running}
         horizon = max(start, now - OVERLAP)
         await queue.store.wait(mark, poll)
+        await asyncio.sleep(BREATH)
 
 
 class _Told:

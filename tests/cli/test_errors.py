@@ -42,13 +42,12 @@ def test_wrong_usage_is_exit_code_2(terminal, words, error):
 @pytest.mark.parametrize(
     "command", [["list"], ["submit", "-t", "greet"], ["stats"], ["worker", "shop:app"], ["doctor"]]
 )
-@pytest.mark.parametrize("kind", ["missing folder", "no database", "missing package"])
+@pytest.mark.parametrize("kind", ["missing folder", "no database"])
 def test_a_store_that_cannot_be_used_is_exit_code_3(terminal, command, kind):
     (terminal.folder / "notes.txt").write_text("just text " * 100)
     url, error = {
         "missing folder": ("sqlite:////nowhere/jobs.db", "the folder /nowhere does not exist"),
         "no database": ("sqlite:///notes.txt", "is not an SQLite database"),
-        "missing package": ("postgresql://localhost/jobs", "pip install 'tenure-queue[postgres]'"),
     }[kind]
     run = terminal.process if command[0] == "worker" else terminal
     answer = run(*command, "--url", url, code=3)

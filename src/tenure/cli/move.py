@@ -64,6 +64,8 @@ async def export_(
             Progress(session.out, "exporting", await transfer.total(queue)) as progress,
         ):
             report = await transfer.export(queue, handle, cursor, progress.advance)
+    if pause:
+        session.out.note("The queues stay paused, so that nothing changes. To go on here: tenure resume QUEUE")
     return _finish(session.out, report, f"{report.tasks:,} tasks and {report.reservations:,} keys written to {file}")
 
 

@@ -168,7 +168,7 @@ def _table(columns: list[str], rows: list[list[Any]], *, right: bool = True) -> 
             justify="right" if number and right else "left",
             header_style=STYLES.get(column, "bold"),
             overflow="ellipsis",
-            no_wrap=True,
+            no_wrap=number > 0,
             min_width=len(column) if number else None,
         )
     for row in rows:

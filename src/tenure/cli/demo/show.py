@@ -129,10 +129,11 @@ class Stage:
         return self.counts["pending"] + self.counts["running"] == 0 and self._ended() > 0
 
     def _start_worker(self) -> subprocess.Popen[bytes]:
-        return self._start("tenure", "worker", "tenure.cli.demo.tasks:app", "--url", self.url)
+        words = f"worker tenure.cli.demo.tasks:app --url {self.url} --processes 1 --concurrency 10 --queues default"
+        return self._start("tenure", *words.split(), "--lease", str(LEASE), "--grace", "5s")
 
     def _start(self, module: str, *arguments: str) -> subprocess.Popen[bytes]:
-        environment = {**os.environ, FOLDER: str(self.folder)}
+        environment = {**os.environ, FOLDER: str(self.folder), "TENURE_PROFILE": ""}
         with (self.folder / "log.txt").open("ab") as log:
             return subprocess.Popen(  # noqa: S603 - our own interpreter and modules
                 [sys.executable, "-m", module, *arguments],

@@ -15,15 +15,9 @@ from typing import Any, TextIO
 from pydantic import BaseModel
 
 from tenure import Context, PermanentError, RetryPolicy, Tenure
-from tenure.cli.demo.plan import FOLDER, LEASE
+from tenure.cli.demo.plan import FOLDER
 
-app = Tenure(
-    concurrency=10,
-    lease=LEASE,
-    retry=RetryPolicy(base=0.1, max_delay=0.5),
-    sweep_interval=0.5,
-    grace=5,
-)
+app = Tenure(retry=RetryPolicy(base=0.1, max_delay=0.5), sweep_interval=0.5)
 
 
 class _Logbook:
