@@ -7,7 +7,7 @@ of its own.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 from tenure import lifecycle, times
 from tenure.errors import InvalidInput, one_of
@@ -54,14 +54,8 @@ class Sweeper:
     async def prune(self) -> int:
         """Forget a bounded number of ended tasks and outdated records."""
         now = await self._store.now()
-        return await self._store.prune({status: _before(now, keep) for status, keep in self._keep.items()}, now, BATCH)
-
-
-def _before(now: datetime, keep: timedelta) -> datetime:
-    try:
-        return now - keep
-    except OverflowError:
-        return datetime.min.replace(tzinfo=UTC)
+        ended_before = {status: times.before(now, keep) for status, keep in self._keep.items()}
+        return await self._store.prune(ended_before, now, BATCH)
 
 
 def _ended_status(word: TaskStatus | str) -> TaskStatus:

@@ -1,5 +1,6 @@
 """Addresses of stores: each mistake is answered with what to write instead."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -77,7 +78,9 @@ def test_an_unknown_option_is_answered_with_the_known_ones():
         ("etcd://host:2379/prefix", "etcd"),
     ],
 )
-def test_a_store_that_needs_more_names_the_line_to_install_it(url, extra):
+def test_a_store_that_needs_more_names_the_line_to_install_it(url, extra, monkeypatch):
+    # None in this table is Python's own way to say that a module cannot be imported.
+    monkeypatch.setitem(sys.modules, f"tenure.stores.{extra}", None)
     with pytest.raises(MissingExtra) as missing:
         open_store(url)
     assert missing.value.extra == extra

@@ -47,6 +47,13 @@ def test_many_threads_may_use_one_queue(queue):
     assert queue.counts()[TaskStatus.Pending] == 200
 
 
+def test_a_scan_goes_through_every_page(queue):
+    made = queue.submit_many([("greet", number) for number in range(1001)], tags=["a"])
+    queue.submit("part")
+    assert {task.id for task in queue.scan("pending", type="greet", tag="a")} == {task.id for task in made}
+    assert list(queue.scan("failed")) == []
+
+
 def test_errors_are_those_of_the_asynchronous_calls(queue):
     with pytest.raises(TaskNotFound):
         queue.cancel("nobody")

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tenure.errors import InvalidInput
-from tenure.times import FOREVER, after, from_micros, from_text, seconds, to_micros, to_text, utc
+from tenure.times import FOREVER, after, before, from_micros, from_text, seconds, to_micros, to_text, utc
 
 MOMENTS = st.datetimes(timezones=st.just(UTC))
 FIRST = datetime.min.replace(tzinfo=UTC)
@@ -127,6 +127,11 @@ def test_what_is_no_duration_is_refused(value, words):
     with pytest.raises(InvalidInput) as refusal:
         seconds(value, "delay")
     assert words in str(refusal.value)
+
+
+def test_no_calendar_goes_back_before_the_first_year():
+    assert before(EPOCH, timedelta(days=1)) == datetime(1969, 12, 31, tzinfo=UTC)
+    assert before(EPOCH, timedelta.max) == FIRST
 
 
 def test_no_calendar_goes_past_the_year_9999():
