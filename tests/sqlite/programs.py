@@ -21,8 +21,9 @@ async def opens(path):
 
 async def opens_as_nobody(path):
     # What has to be loaded is loaded while that is still allowed.
-    async with connect("sqlite:///" + tempfile.mkdtemp() + "/warm.db"):
-        pass
+    with tempfile.TemporaryDirectory() as folder:
+        async with connect(f"sqlite:///{folder}/jobs.db"):
+            pass
     if os.geteuid() == 0:
         os.setgid(65534)
         os.setuid(65534)

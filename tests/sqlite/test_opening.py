@@ -2,11 +2,10 @@
 
 import asyncio
 import hashlib
-import os
 import sqlite3
-import stat
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -81,23 +80,26 @@ async def test_a_missing_folder_is_named(tmp_path):
 
 
 @pytest.mark.parametrize("case", ["folder", "file", "file and folder"])
-async def test_what_may_not_be_written_is_refused_clearly(tmp_path, case):
+async def test_what_may_not_be_written_is_refused_clearly(case):
     """Root may write anywhere, so the attempt is made in a process that gives its rights away."""
-    folder = tmp_path / "shared"
-    folder.mkdir()
-    path = folder / "jobs.db"
-    if case != "folder":
-        async with connect(f"sqlite:///{path}") as queue:
-            await queue.submit("job", None)
-        path.chmod(stat.S_IRUSR | stat.S_IRGRP | stat.S_IROTH)
-    folder.chmod(0o777 if case == "file" else 0o555)
-    for above in (tmp_path, *tmp_path.parents):
-        if above.stat().st_uid == os.geteuid() and above != Path("/"):
-            above.chmod(above.stat().st_mode | 0o055)
-    answer = subprocess.run(
-        [sys.executable, PROGRAM, "open as nobody", str(path)], capture_output=True, text=True, check=False, timeout=60
-    )
-    folder.chmod(0o755)
+    with tempfile.TemporaryDirectory() as above:
+        Path(above).chmod(0o755)
+        folder = Path(above) / "shared"
+        folder.mkdir()
+        path = folder / "jobs.db"
+        if case != "folder":
+            async with connect(f"sqlite:///{path}") as queue:
+                await queue.submit("job", None)
+            path.chmod(0o444)
+        folder.chmod(0o777 if case == "file" else 0o555)
+        answer = subprocess.run(
+            [sys.executable, PROGRAM, "open as nobody", str(path)],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        folder.chmod(0o755)
     kind, _, words = answer.stdout.partition(": ")
     assert kind == "StoreUnusable", answer
     assert str(path) in words
