@@ -63,7 +63,7 @@ async def test_the_account_notices_a_lost_task(played):
 async def test_the_account_notices_a_task_that_ran_twice(played):
     _, folder, task = played
     (folder / "runs-2.txt").write_text(f"started {task.id} 1\nfinished {task.id} 1\n")
-    assert {"one owner at a time", "run to the end again"} <= await broken_checks(played)
+    assert {"one owner at a time", "finished again only by need"} <= await broken_checks(played)
 
 
 async def test_the_account_notices_an_unfinished_task(played):

@@ -19,7 +19,6 @@ from tenure.cli.errors import CommandFailed
 from tenure.cli.output import STYLES, Output
 from tenure.lifecycle import LAPSED
 from tenure.queue import Queue, connect
-from tenure.stores.base import Query
 from tenure.task import Task, TaskStatus
 
 if TYPE_CHECKING:
@@ -81,14 +80,20 @@ class Stage:
             return await take_account(queue, self.folder, self.held)
 
     async def _kill_one(self, queue: Queue) -> None:
-        """SIGKILL in the middle of the work; what the dead worker held is read after it can do nothing more."""
-        victim = self.killed = self.workers[1]
+        """SIGKILL in the middle of the work: the worker is frozen, seen to hold something, and killed."""
+        victim = self.workers[1]
+        while not self.held:
+            victim.send_signal(signal.SIGCONT)
+            await self._until(queue, lambda: True)
+            await asyncio.sleep(TICK)
+            victim.send_signal(signal.SIGSTOP)
+            for worker in await queue.workers():
+                if worker.pid == victim.pid:
+                    page = await queue.list("running", worker=worker.id, limit=1000)
+                    self.held = [task.id for task in page.tasks]
+        self.killed = victim
         victim.send_signal(signal.SIGKILL)
         victim.wait()
-        ids = [worker.id for worker in await queue.workers() if worker.pid == victim.pid]
-        for worker_id in ids:
-            page = await queue.store.find(Query(status=TaskStatus.Running, worker_id=worker_id, limit=1000))
-            self.held += [task.id for task in page.tasks]
         self.view.tell(
             f"Worker {victim.pid} was just killed with SIGKILL while it ran {len(self.held)} tasks. Nobody tells the "
             f"queue: their leases lapse within {LEASE:g} s, and the other worker takes them over."
