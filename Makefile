@@ -13,7 +13,8 @@ test: $(VENV)/.tested
 	$(BIN)/python -m ruff format --check .
 	$(BIN)/python -m mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest tests/unit -n 2 --cov --cov-config=tests/unit/coverage.ini
+	$(BIN)/python -m pytest -n 2 --ignore=tests/unit
 
 bench: $(VENV)/.installed
 	$(BIN)/python bench/sqlite.py

@@ -47,6 +47,7 @@ class Batcher(Generic[Item, Answer]):
     async def _deliver(self, batch: list[tuple[Item, asyncio.Future[Answer]]]) -> None:
         try:
             answers = await self._send([item for item, _ in batch])
+            pairs = list(zip(batch, answers, strict=True))
         except BaseException as error:
             for _, answer in batch:
                 if not answer.done():
@@ -54,6 +55,6 @@ class Batcher(Generic[Item, Answer]):
             if not isinstance(error, Exception):
                 raise
             return
-        for (_, answer), value in zip(batch, answers, strict=True):
+        for (_, answer), value in pairs:
             if not answer.done():
                 answer.set_result(value)

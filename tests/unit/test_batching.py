@@ -186,3 +186,12 @@ async def test_when_the_sender_itself_is_cancelled_its_callers_are_told(store):
     await settled()
     store.answer(1)
     assert await again == "answer to b"
+
+
+async def test_a_store_that_answers_too_little_leaves_no_caller_waiting():
+    async def send(items):
+        return items[:-1]
+
+    batcher = Batcher(send)
+    answers = await asyncio.gather(*(batcher(number) for number in range(3)), return_exceptions=True)
+    assert [type(answer) for answer in answers] == [ValueError] * 3

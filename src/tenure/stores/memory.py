@@ -165,7 +165,7 @@ class MemoryStore(Store):
             return Hold.Lost
         self._put(
             replace(
-                lifecycle.renew(task, renewal.fence, self._clock() + renewal.lease),
+                lifecycle.renew(task, renewal.fence, lifecycle.later(self._clock(), renewal.lease)),
                 progress=renewal.progress or task.progress,
             )
         )

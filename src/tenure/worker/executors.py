@@ -75,7 +75,7 @@ class Executors:
             msg = "the process of the handler died"
             raise HandlerFailed(Failure(msg)) from None
         if kind == "failure":
-            raise HandlerFailed(msgspec.json.decode(answer, type=Failure))
+            raise HandlerFailed(Failure(*answer))
         if kind == "reschedule":
             raise RescheduleError(*answer)
         return msgspec.Raw(answer)
@@ -128,18 +128,18 @@ def _carried(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def _in_process(module: str, name: str, type_: str, raw: bytes) -> tuple[str, Any]:
-    """Runs in the other process. Only JSON crosses back, so that nothing there needs to be picklable."""
+    """Runs in the other process. Only texts and numbers cross back, so that nothing there needs to be picklable."""
     try:
         handler = _find_handler(module, name, type_)
         value = handler.function(handler.read(msgspec.Raw(raw)))
         try:
             return "output", bytes(payload.to_json(value, "output"))
         except InvalidInput as error:
-            return "failure", msgspec.json.encode(not_json(error))
+            return "failure", msgspec.structs.astuple(not_json(error))
     except RescheduleError as error:
         return "reschedule", (error.delay_seconds, error.extend_expiration_seconds)
     except (Exception, SystemExit) as error:
-        return "failure", msgspec.json.encode(failure_of(error))
+        return "failure", msgspec.structs.astuple(failure_of(error))
 
 
 @cache

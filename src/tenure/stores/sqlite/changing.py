@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from tenure.errors import DamagedRecord
+from tenure.lifecycle import later
 from tenure.stores.base import Change, Hold, Renewal, remembered
 from tenure.stores.sqlite.bulk import run_many
 from tenure.stores.sqlite.records import Lane, count, let_next_go, load, set_aside, statement
@@ -49,7 +50,7 @@ def renew(db: sqlite3.Connection, renewals: Sequence[Renewal], now: datetime) ->
     """Extend the leases that are still held; which ones are not is only looked up if any is not."""
     rows = [
         (
-            to_micros(now + renewal.lease),
+            to_micros(later(now, renewal.lease)),
             msgspec.json.encode(renewal.progress) if renewal.progress else None,
             renewal.task_id,
             renewal.fence,

@@ -28,7 +28,7 @@ _tasks_decoder = msgspec.json.Decoder(list[Task])
 def claim(db: sqlite3.Connection, want: Want, now: datetime) -> Claimed:
     """Settle what is overdue, then take what is due, all in one transaction."""
     settled = _settle_overdue(db, now)
-    lease_end = to_micros(now + want.lease)
+    lease_end = to_micros(lifecycle.later(now, want.lease))
     claimed: list[Task] = []
     updates = []
     for seq, task in _due(db, want, now, want.count):
