@@ -16,7 +16,7 @@ from tenure.worker import Context, Worker, backoff
 
 
 @pytest.fixture(autouse=True)
-def _quick_back_off(monkeypatch):
+def quick_back_off(monkeypatch):
     monkeypatch.setattr(backoff, "FIRST", 0.001)
     monkeypatch.setattr(backoff, "LONGEST", 0.002)
 
@@ -202,7 +202,7 @@ async def test_no_promise_breaks_when_calls_of_a_sweep_are_lost(store, clock, me
     assert check(tasks, run.acknowledged, executions=run.executions, all_ended=True) == []
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(8))
 async def test_no_promise_breaks_when_anything_may_be_lost_or_late_at_any_time(store, clock, seed):
     plan = [Fault("*", "before", probability=0.15), Fault("*", "after", probability=0.15), *LATE]
     run = Run(store, clock, plan, seed)
