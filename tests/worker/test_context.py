@@ -106,9 +106,9 @@ async def test_a_lease_that_is_lost_cannot_be_extended(queue):
 
     @worker.task("job")
     async def job(input, context):
+        await queue.pause()
         task = await queue.get(context.task.id)
         await queue.store.swap([Change(task, lifecycle.release(task, task.fence, await queue.now(), "by hand"))])
-        await queue.pause()
         try:
             await context.extend_lease(60)
         except LeaseLost as error:
