@@ -437,6 +437,11 @@ class connect(Awaitable[Queue]):  # noqa: N801 - reads as a function: `await con
 
     async def _open(self) -> Queue:
         store = await asyncio.to_thread(open_store, self._url, self._clock)
+        try:
+            await store.open()
+        except BaseException:
+            await store.close()
+            raise
         self._queue = Queue(store, self._url)
         return self._queue
 

@@ -1,8 +1,11 @@
-"""SQLite and the memory store give the same answers to the same random commands."""
+"""Every store and the memory store give the same answers to the same random commands."""
 
 import tempfile
 from pathlib import Path
 
+import pytest
+
+from tenure.stores.postgres import PostgresStore
 from tenure.stores.sqlite import SqliteStore
 from tenure.testing.conformance.machine import StoreMachine
 
@@ -19,3 +22,20 @@ class SqliteMachine(StoreMachine):
 
 TestSqliteMachine = SqliteMachine.TestCase
 TestSqliteMachine.settings = StoreMachine.TestCase.settings
+
+
+class PostgresMachine(StoreMachine):
+    empty = None
+
+    def open_store(self, clock):
+        return PostgresStore(self.empty(), clock)
+
+
+@pytest.mark.usefixtures("_machine_server")
+class TestPostgresMachine(PostgresMachine.TestCase):
+    settings = StoreMachine.TestCase.settings
+
+
+@pytest.fixture(scope="session")
+def _machine_server(empty_postgres):
+    PostgresMachine.empty = staticmethod(empty_postgres)

@@ -6,10 +6,13 @@ from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import urlsplit
 
 from tenure.errors import InvalidURL, MissingExtra, one_of
 from tenure.stores.base import Store
+from tenure.stores.options import read_options
+
+__all__ = ["EXAMPLES", "open_store", "read_options", "sqlite_path"]
 
 EXAMPLES = {
     "memory": "memory://",
@@ -39,6 +42,13 @@ def open_store(url: str, clock: Callable[[], datetime] | None = None) -> Store:
         from tenure.stores.sqlite import SqliteStore
 
         return SqliteStore(sqlite_path(url), **timed)
+    if scheme == "postgresql":
+        try:
+            from tenure.stores.postgres import PostgresStore
+        except ModuleNotFoundError:
+            raise MissingExtra("A postgresql store", "postgres") from None
+
+        return PostgresStore(url, **timed)
     raise MissingExtra(f"A {scheme} store", "postgres" if scheme == "postgresql" else scheme)
 
 
@@ -58,14 +68,3 @@ def sqlite_path(url: str) -> Path:
         msg = f"{url!r} is a folder. Name a file in it, like sqlite:///{path}/jobs.db."
         raise InvalidURL(msg)
     return path
-
-
-def read_options(url: str, known: tuple[str, ...]) -> dict[str, str]:
-    """The options behind the question mark; an unknown one is an error that lists the known ones."""
-    options = dict(parse_qsl(urlsplit(url, allow_fragments=False).query, keep_blank_values=True))
-    for name in options:
-        if name not in known:
-            listed = f"Known: {', '.join(known)}." if known else "This kind of store has none."
-            msg = f"Unknown option {name!r} in the address of the store. {listed}"
-            raise InvalidURL(msg)
-    return options

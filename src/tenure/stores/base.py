@@ -147,6 +147,9 @@ class Store(ABC):
     size_limit: int = 1_000_000
     """The most bytes of JSON that an input may have."""
 
+    async def open(self) -> None:  # noqa: B027 - most stores have nothing to do here
+        """Set up what is not there yet. `connect` calls it once, before anything else."""
+
     @abstractmethod
     async def now(self) -> datetime:
         """The store's time, in UTC: the only clock that decides anything."""

@@ -1,0 +1,18 @@
+"""The options of a store's address."""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qsl, urlsplit
+
+from tenure.errors import InvalidURL
+
+
+def read_options(url: str, known: tuple[str, ...]) -> dict[str, str]:
+    """The options behind the question mark; an unknown one is an error that lists the known ones."""
+    options = dict(parse_qsl(urlsplit(url, allow_fragments=False).query, keep_blank_values=True))
+    for name in options:
+        if name not in known:
+            listed = f"Known: {', '.join(known)}." if known else "This kind of store has none."
+            msg = f"Unknown option {name!r} in the address of the store. {listed}"
+            raise InvalidURL(msg)
+    return options

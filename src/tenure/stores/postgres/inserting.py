@@ -1,0 +1,163 @@
+"""Submissions, inside a transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+import asyncpg
+import msgspec
+
+from tenure import idempotency
+from tenure.errors import IdempotencyConflict
+from tenure.idempotency import Reservation, Verdict
+from tenure.stores.postgres.records import Database, Statements, column, columns, load, optional_column, plain
+from tenure.submission import Submission
+from tenure.task import Task, decode, encode
+
+replace = msgspec.structs.replace
+_reservation_decoder = msgspec.json.Decoder(Reservation)
+
+
+def all_plain(submissions: Sequence[Submission]) -> bool:
+    """Whether there is nothing to look up: new ids, no keys."""
+    return all(submission.reservation is None and not submission.chosen_id for submission in submissions)
+
+
+async def insert_plain(
+    db: Database, statements: Statements, submissions: Sequence[Submission], now: datetime
+) -> list[Task]:
+    """Insert new tasks in one statement. Only a repeated call meets an id that is there already."""
+    tasks = [submission.task for submission in submissions]
+    added = await _insert_tasks(db, statements, tasks)
+    if len(added) == len(tasks):
+        return tasks
+    there = await known(db, statements, {task.id for task in tasks} - added, now)
+    return [replace(there[task.id], created=False) if task.id in there else task for task in tasks]
+
+
+class Insert:
+    """One batch of submissions of any kind.
+
+    The keys' records are written first, where there are none: whoever comes second waits for the
+    first to commit, and then finds the record. The rest is decided on what was read, in order.
+    """
+
+    def __init__(self, db: Database, statements: Statements, now: datetime) -> None:
+        self.db, self.statements, self.now = db, statements, now
+        self.reservations: dict[str, Reservation] = {}
+        self.changed: dict[str, Reservation] = {}
+        self.tasks: dict[str, Task] = {}
+        self.new: dict[str, Task] = {}
+        self.chosen: set[str] = set()
+
+    async def run(self, submissions: Sequence[Submission], *, all_or_nothing: bool) -> list[Task | IdempotencyConflict]:
+        """Insert in order. A conflict of a batch that is all or nothing is raised, and the transaction undone."""
+        await self._reserve([submission.reservation for submission in submissions if submission.reservation])
+        asked = {submission.task.id for submission in submissions}
+        asked |= {reservation.task_id for reservation in self.reservations.values()}
+        self.tasks = await known(self.db, self.statements, asked, self.now)
+        self.chosen = {submission.task.id for submission in submissions if submission.chosen_id}
+        answers: list[Task | IdempotencyConflict] = []
+        for submission in submissions:
+            try:
+                answers.append(self._insert(submission))
+            except IdempotencyConflict as conflict:
+                if all_or_nothing:
+                    raise
+                answers.append(conflict)
+        await self._write_reservations()
+        beaten = await self._write_tasks()
+        return [
+            replace(beaten[answer.id], created=False) if isinstance(answer, Task) and answer.id in beaten else answer
+            for answer in answers
+        ]
+
+    async def _reserve(self, wanted: list[Reservation]) -> None:
+        """Write the records that are not there, and read and lock the others."""
+        first = {reservation.identity: reservation for reservation in reversed(wanted)}
+        open_keys = dict(first)
+        while open_keys:
+            rows = [_reservation_row(reservation) for reservation in open_keys.values()]
+            for (identity,) in await self.db.fetch(self.statements("reserve"), *columns(rows, 3)):
+                del open_keys[plain(identity)]
+            if not open_keys:
+                return
+            keys = [column(identity) for identity in open_keys]
+            for identity, record in await self.db.fetch(self.statements("reservations"), keys):
+                self.reservations[plain(identity)] = _reservation_decoder.decode(record)
+                del open_keys[plain(identity)]
+            # What was there and is gone again was pruned in between: it is free now.
+
+    def _insert(self, submission: Submission) -> Task:
+        task, wanted = submission.task, submission.reservation
+        if wanted is not None:
+            found = self.reservations.get(wanted.identity)
+            if found is not None:
+                there = self.tasks.get(found.task_id)
+                verdict = idempotency.judge(found, wanted, self.now, task_known=there is not None)
+                if verdict is Verdict.Existing and there is not None:
+                    return replace(there, created=False)
+                if verdict is Verdict.Finish:
+                    task, wanted = replace(task, id=found.task_id), replace(found, state="ready")
+                self.changed[wanted.identity] = wanted
+            self.reservations[wanted.identity] = wanted
+        there = self.tasks.get(task.id)
+        if there is not None:
+            return replace(there, created=False)
+        self.tasks[task.id] = self.new[task.id] = task
+        return task
+
+    async def _write_reservations(self) -> None:
+        if self.changed:
+            rows = [_reservation_row(reservation) for reservation in self.changed.values()]
+            await self.db.fetch(self.statements("take_over"), *columns(rows, 3))
+
+    async def _write_tasks(self) -> dict[str, Task]:
+        """Write the new tasks; answers with those whose id another producer has written meanwhile."""
+        if not self.new:
+            return {}
+        added = await _insert_tasks(self.db, self.statements, list(self.new.values()))
+        missing = self.new.keys() - added
+        again = [column(task_id) for task_id in self.chosen & added]
+        if again and await self.db.fetch(self.statements("ended_ids"), again):
+            msg = "a task with this id has ended while it was being submitted again"
+            raise asyncpg.SerializationError(msg)
+        return await known(self.db, self.statements, missing, self.now) if missing else {}
+
+
+async def known(db: Database, statements: Statements, ids: Iterable[str], now: datetime) -> dict[str, Task]:
+    """The tasks with these ids, or their stones."""
+    keys = [column(task_id) for task_id in ids]
+    found = {plain(row[0]): load(row) for row in await db.fetch(statements("get"), keys)}
+    if len(found) < len(keys):
+        for task_id, record in await db.fetch(statements("stones"), keys, now):
+            found.setdefault(plain(task_id), decode(record, plain(task_id)))
+    return found
+
+
+async def _insert_tasks(db: Database, statements: Statements, tasks: list[Task]) -> set[str]:
+    tags = [(column(task.id), column(tag)) for task in tasks if task.tags for tag in task.tags]
+    ((added, _),) = await db.fetch(
+        statements("insert"), *columns([_row(task) for task in tasks], 9), *columns(tags, 2)
+    )  # fmt: skip
+    return {plain(task_id) for task_id in added or ()}
+
+
+def _row(task: Task) -> tuple[Any, ...]:
+    return (
+        column(task.id),
+        column(task.queue),
+        column(task.type),
+        task.priority,
+        task.created_at,
+        task.available_at,
+        task.expires_at,
+        optional_column(task.ordering_key),
+        encode(task),
+    )
+
+
+def _reservation_row(reservation: Reservation) -> tuple[Any, ...]:
+    return column(reservation.identity), reservation.expires_at, msgspec.json.encode(reservation)

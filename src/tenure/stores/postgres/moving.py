@@ -1,0 +1,147 @@
+"""Everything out of one schema and into another, exactly as it is."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from tenure.errors import DamagedRecord, InvalidInput
+from tenure.idempotency import Reservation
+from tenure.stores.base import Piece
+from tenure.stores.postgres.changing import count, set_stones
+from tenure.stores.postgres.inserting import known
+from tenure.stores.postgres.records import Database, Statements, column, columns, load, optional_column, plain
+from tenure.task import OPEN, Task, decode, encode
+
+_reservation_decoder = msgspec.json.Decoder(Reservation)
+
+TASKS, STONES, RESERVATIONS = "tasks", "stones", "reservations"
+_NEXT: dict[str, tuple[str, Any] | None] = {TASKS: (STONES, ""), STONES: (RESERVATIONS, ""), RESERVATIONS: None}
+
+
+async def dump(db: Database, statements: Statements, cursor: str | None, limit: int) -> Piece:
+    """One page of one table; the cursor names the table and the last row."""
+    table, last = _read_cursor(cursor)
+    rows = await db.fetch(statements(f"dump_{table}"), last, limit)
+    following = (table, rows[-1][8 if table == TASKS else 0]) if len(rows) == limit else _NEXT[table]
+    piece = Piece([], [], [], [], following and json.dumps(following))
+    for row in rows:
+        try:
+            if table == TASKS:
+                piece.tasks.append(load(row))
+            elif table == STONES:
+                piece.stones.append(decode(row[1], plain(row[0])))
+            else:
+                piece.reservations.append(_reservation_decoder.decode(row[1]))
+        except DamagedRecord as damage:
+            piece.damaged.append(damage.task_id)
+        except msgspec.MsgspecError:
+            piece.damaged.append(plain(row[0]))
+    return piece
+
+
+async def restore(db: Database, statements: Statements, piece: Piece, now: datetime) -> Piece:
+    """Insert what is absent; the numbers of the new rows follow the order of the piece."""
+    there = Piece([], [], [])
+    found = await known(db, statements, [task.id for task in (*piece.tasks, *piece.stones)], now)
+    there.tasks.extend(found[task.id] for task in piece.tasks if task.id in found)
+    there.stones.extend(found[stone.id] for stone in piece.stones if stone.id in found)
+    await _insert(db, statements, [task for task in piece.tasks if task.id not in found])
+    await set_stones(db, statements, [stone for stone in piece.stones if stone.id not in found], now)
+    await _restore_reservations(db, statements, piece, there, now)
+    return there
+
+
+async def _restore_reservations(
+    db: Database, statements: Statements, piece: Piece, there: Piece, now: datetime
+) -> None:
+    identities = [column(reservation.identity) for reservation in piece.reservations]
+    held = {
+        plain(identity): _reservation_decoder.decode(record)
+        for identity, record in await db.fetch(statements("reservations"), identities)
+    }
+    rows = []
+    for reservation in piece.reservations:
+        known_one = held.get(reservation.identity)
+        if known_one is None or known_one.is_stale_at(now):
+            expires_at, record = reservation.expires_at, msgspec.json.encode(reservation)
+            rows.append((column(reservation.identity), expires_at, record))
+        else:
+            there.reservations.append(known_one)
+    await db.fetch(statements("take_over"), *columns(rows, 3))
+
+
+async def _insert(db: Database, statements: Statements, tasks: list[Task]) -> None:
+    if not tasks:
+        return
+    ((numbers,),) = await db.fetch(statements("next_numbers"), len(tasks))
+    numbered = list(zip(tasks, sorted(numbers), strict=True))
+    open_rows = [_open_row(task, seq) for task, seq in numbered if task.status in OPEN]
+    ended_rows = [_ended_row(task, seq) for task, seq in numbered if task.status not in OPEN]
+    await db.fetch(statements("restore"), *columns(open_rows, 18))
+    await db.fetch(statements("restore_ended"), *columns(ended_rows, 15))
+    tags = [(column(tag), seq) for task, seq in numbered for tag in task.tags]
+    await db.fetch(statements("add_tags"), *columns(tags, 2))
+    await count(db, statements, Counter((task.queue, task.type, task.status.value) for task in tasks))
+    keys = [column(task.ordering_key) for task in tasks if task.ordering_key is not None and task.status in OPEN]
+    await db.fetch(statements("add_turns"), keys)
+
+
+def _open_row(task: Task, seq: int) -> tuple[Any, ...]:
+    return (
+        column(task.id),
+        column(task.queue),
+        column(task.type),
+        task.priority,
+        task.created_at,
+        task.available_at,
+        task.expires_at,
+        optional_column(task.ordering_key),
+        encode(task),
+        task.version,
+        task.status.value,
+        task.attempts,
+        task.fence,
+        task.lease_expires_at,
+        optional_column(task.worker_id),
+        (task.started_at or task.created_at) if task.worker_id is not None else None,
+        task.cancel_requested,
+        seq,
+    )
+
+
+def _ended_row(task: Task, seq: int) -> tuple[Any, ...]:
+    return (
+        column(task.id),
+        column(task.queue),
+        column(task.type),
+        task.priority,
+        task.created_at,
+        task.available_at,
+        optional_column(task.ordering_key),
+        encode(task),
+        task.version,
+        task.status.value,
+        task.attempts,
+        task.fence,
+        task.ended_at,
+        task.cancel_requested,
+        seq,
+    )
+
+
+def _read_cursor(cursor: str | None) -> tuple[str, Any]:
+    if cursor is None:
+        return TASKS, 0
+    try:
+        table, last = json.loads(cursor)
+        if table in _NEXT and isinstance(last, int if table == TASKS else str):
+            return table, last
+    except (ValueError, TypeError):
+        pass
+    msg = f"{cursor!r} is no cursor of a dump. Use the one that came with the last piece."
+    raise InvalidInput(msg)

@@ -1,0 +1,117 @@
+"""Rows and records: reading tasks, and the text of statements."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from functools import cache
+from typing import Any, Protocol
+
+import msgspec
+
+from tenure import lifecycle
+from tenure.stores import sql
+from tenure.stores.postgres.address import DEFAULT_SCHEMA
+from tenure.task import Progress, Task, TaskStatus, decode
+
+PACKAGE = "tenure.stores.postgres"
+DAMAGED = "damaged"
+
+log = logging.getLogger("tenure.store")
+_progress_decoder = msgspec.json.Decoder(Progress)
+_LONGEST = timedelta(days=3_652_059)
+"""As many days as a calendar has."""
+
+
+class Database(Protocol):
+    """A connection with an open transaction, of whichever driver."""
+
+    async def fetch(self, query: str, /, *values: Any) -> Sequence[Any]:
+        """The rows of one statement, each a sequence of values."""
+
+
+class Statements:
+    """The texts of `sql/*.sql` for one schema: `tenure` in them stands for its name."""
+
+    def __init__(self, schema: str) -> None:
+        self.schema = schema
+        self.channel = in_schema("tenure.news", schema)
+
+    def __call__(self, name: str) -> str:
+        """The text of `sql/<name>.sql`."""
+        return _statement(name, self.schema)
+
+
+@cache
+def _statement(name: str, schema: str) -> str:
+    return in_schema(sql.statement(PACKAGE, name), schema)
+
+
+def in_schema(text: str, schema: str) -> str:
+    """A text about the schema `tenure` as one about another schema."""
+    return text.replace(f"{DEFAULT_SCHEMA}.", f'"{schema}".')
+
+
+def load(row: Any) -> Task:
+    """A row as a task.
+
+    A claim stands in columns only: it is made again, by the same rule, on the record from before.
+    While a task runs, lease and progress are newer in their columns than in the record.
+    """
+    task_id, record, version, lease_end, progress, worker_id, claimed_at, policy_max = row[:8]
+    task = decode(record, plain(task_id))
+    if worker_id is None:
+        return task
+    if task.version < version:
+        task = lifecycle.claim(
+            task, worker_id=plain(worker_id), now=claimed_at, lease=timedelta(0), policy_max=policy_max
+        )
+    if task.status is not TaskStatus.Running:
+        return task
+    return msgspec.structs.replace(
+        task,
+        lease_expires_at=lease_end,
+        progress=task.progress if progress is None else _progress_decoder.decode(progress),
+    )
+
+
+def column(text: str) -> str:
+    r"""A text as PostgreSQL can store it, which has no zero characters.
+
+    >>> column("a\0b"), column("plain"), column("back\\slash")
+    ('a\\0b', 'plain', 'back\\\\slash')
+    """
+    if "\0" in text or "\\" in text:
+        return text.replace("\\", "\\\\").replace("\0", "\\0")
+    return text
+
+
+def plain(text: str) -> str:
+    r"""The text behind `column`.
+
+    >>> plain(column("a\0\\0b")) == "a\0\\0b"
+    True
+    """
+    if "\\" not in text:
+        return text
+    return "\\".join(part.replace("\\0", "\0") for part in text.split("\\\\"))
+
+
+def micros(lease: timedelta) -> int:
+    """A lease in microseconds, as far as a calendar goes."""
+    return min(lease, _LONGEST) // timedelta(microseconds=1)
+
+
+def columns(rows: Sequence[Sequence[Any]], width: int) -> list[list[Any]]:
+    """Rows as one list per column, which is how a statement takes many of them."""
+    return [list(values) for values in zip(*rows, strict=True)] if rows else [[] for _ in range(width)]
+
+
+def optional_column(text: str | None) -> str | None:
+    """Like `column`, for what may be absent."""
+    return None if text is None else column(text)
+
+
+Clock = datetime | None
+"""A time that a test's clock gave, or None for the server's own."""

@@ -1,0 +1,99 @@
+-- claim.sql: take up to $5 due tasks of the queues $2 and types $3 for worker $7, in order, each for $6 microseconds.
+-- The lanes of a worker are the (queue, type, priority) triples with something to run: the search jumps from one to
+-- the next through tasks_runnable and takes only what is due from each, so tasks that cannot run now cost nothing.
+-- Rows locked by another claim are skipped, so concurrent workers never wait for each other.
+-- When a lease has run out, a deadline has passed or a turn is to be given, nothing is taken: that comes first,
+-- unless $8 says that it was tried and others hold it up.
+-- $1 is the time of a test's clock, or NULL for the server's own; $4 are the limits of the types' retry policies.
+WITH RECURSIVE moment (now, waits) AS MATERIALIZED (
+    SELECT coalesce($1::timestamptz, statement_timestamp()),
+        EXISTS (SELECT FROM tenure.turns)
+        OR EXISTS (
+            SELECT FROM tenure.tasks
+            WHERE status = 'running' AND lease_expires_at <= coalesce($1::timestamptz, statement_timestamp())
+        )
+        OR EXISTS (
+            SELECT FROM tenure.tasks
+            WHERE status = 'pending' AND expires_at IS NOT NULL
+                AND expires_at <= coalesce($1::timestamptz, statement_timestamp())
+        )
+),
+lane (queue, type, priority) AS (
+    SELECT queues.name, types.name, (
+        SELECT priority FROM tenure.tasks
+        WHERE status = 'pending' AND NOT blocked AND queue = queues.name AND type = types.name
+        ORDER BY priority DESC LIMIT 1
+    )
+    FROM moment, unnest($2::text[]) AS queues (name), unnest($3::text[]) AS types (name)
+    WHERE ($8::boolean OR NOT waits) AND NOT EXISTS (
+        SELECT FROM tenure.notes
+        WHERE kind = 'pause' AND key = queues.name
+            AND coalesce((convert_from(value, 'UTF8')::json ->> 'until')::timestamptz > now, true)
+    )
+    UNION ALL
+    SELECT lane.queue, lane.type, (
+        SELECT priority FROM tenure.tasks
+        WHERE status = 'pending' AND NOT blocked AND queue = lane.queue AND type = lane.type
+            AND priority < lane.priority
+        ORDER BY priority DESC LIMIT 1
+    )
+    FROM lane WHERE lane.priority IS NOT NULL
+),
+due AS (
+    SELECT lane.queue, lane.type, lane.priority, head.available_at, head.seq
+    FROM lane CROSS JOIN LATERAL (
+        SELECT available_at, seq FROM tenure.tasks
+        WHERE status = 'pending' AND NOT blocked
+            AND queue = lane.queue AND type = lane.type AND priority = lane.priority
+            AND available_at <= coalesce($1::timestamptz, statement_timestamp())
+        ORDER BY available_at, seq LIMIT $5
+    ) AS head
+    WHERE lane.priority IS NOT NULL
+    ORDER BY lane.priority DESC, head.available_at, head.seq LIMIT $5
+),
+share AS (
+    SELECT queue, type, priority, count(*) AS size FROM due GROUP BY queue, type, priority
+),
+taken AS (
+    SELECT head.seq
+    FROM share CROSS JOIN LATERAL (
+        SELECT seq FROM tenure.tasks
+        WHERE status = 'pending' AND NOT blocked
+            AND queue = share.queue AND type = share.type AND priority = share.priority
+            AND available_at <= coalesce($1::timestamptz, statement_timestamp())
+            AND (expires_at IS NULL OR expires_at > coalesce($1::timestamptz, statement_timestamp()))
+        ORDER BY available_at, seq LIMIT share.size
+        FOR UPDATE SKIP LOCKED
+    ) AS head
+),
+claimed AS (
+    UPDATE tenure.tasks
+    SET status = 'running', version = version + 1, fence = fence + 1, worker_id = $7,
+        claimed_at = coalesce($1::timestamptz, statement_timestamp()),
+        lease_expires_at = least(
+            coalesce($1::timestamptz, statement_timestamp()) + $6::bigint * interval '1 microsecond',
+            '9999-12-31 23:59:59.999999+00'
+        ),
+        policy_max = ($4::integer[])[array_position($3::text[], type)]
+    WHERE seq = ANY (ARRAY(SELECT seq FROM taken))
+    RETURNING queue, type, priority, available_at, seq, id, record
+),
+counted AS (
+    INSERT INTO tenure.count_changes (queue, type, status, change)
+    SELECT queue, type, moved.status, moved.sign * count(*)
+    FROM claimed, (VALUES ('pending', -1), ('running', 1)) AS moved (status, sign)
+    GROUP BY queue, type, moved.status, moved.sign
+)
+SELECT moment.now, moment.waits, claimed.seq, claimed.id, claimed.record,
+    CASE WHEN claimed.seq IS NULL THEN (
+        SELECT min((
+            SELECT available_at FROM tenure.tasks
+            WHERE status = 'pending' AND NOT blocked
+                AND queue = lane.queue AND type = lane.type AND priority = lane.priority
+                AND available_at > coalesce($1::timestamptz, statement_timestamp())
+            ORDER BY available_at LIMIT 1
+        ))
+        FROM lane WHERE lane.priority IS NOT NULL
+    ) END AS next_due
+FROM moment LEFT JOIN claimed ON true
+ORDER BY claimed.priority DESC, claimed.available_at, claimed.seq

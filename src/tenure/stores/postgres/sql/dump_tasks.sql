@@ -1,0 +1,3 @@
+-- dump_tasks.sql: the next tasks in submit order.
+SELECT id, record, version, lease_expires_at, progress, worker_id, claimed_at, policy_max, seq
+FROM tenure.everything WHERE seq > $1::bigint ORDER BY seq LIMIT $2

@@ -1,0 +1,36 @@
+-- insert.sql: new tasks, in this order, where their ids are not there yet; answers with the ids that were new.
+-- A task with an ordering key waits until its key has been given a turn. $10 and $11 are ids and tags side by side.
+WITH new AS (
+    SELECT * FROM unnest(
+        $1::text[], $2::text[], $3::text[], $4::integer[], $5::timestamptz[], $6::timestamptz[], $7::timestamptz[],
+        $8::text[], $9::bytea[]
+    ) WITH ORDINALITY AS new (
+        id, queue, type, priority, created_at, available_at, expires_at, ordering_key, record, place
+    )
+),
+added AS (
+    INSERT INTO tenure.tasks
+        (id, queue, type, priority, blocked, created_at, available_at, expires_at, ordering_key, record,
+         version, status, attempts, fence)
+    SELECT id, queue, type, priority, ordering_key IS NOT NULL, created_at, available_at, expires_at, ordering_key,
+        record, 1, 'pending', 0, 0
+    FROM new WHERE NOT EXISTS (SELECT FROM tenure.ended WHERE ended.id = new.id)
+    ORDER BY place
+    ON CONFLICT (id) DO NOTHING
+    RETURNING seq, id, queue, type, ordering_key
+),
+counted AS (
+    INSERT INTO tenure.count_changes (queue, type, status, change)
+    SELECT queue, type, 'pending', count(*) FROM added GROUP BY queue, type
+),
+turned AS (
+    INSERT INTO tenure.turns (ordering_key)
+    SELECT DISTINCT ordering_key FROM added WHERE ordering_key IS NOT NULL
+),
+tagged AS (
+    INSERT INTO tenure.tags (tag, seq)
+    SELECT tag, seq FROM unnest($10::text[], $11::text[]) AS tagging (id, tag) JOIN added USING (id)
+)
+SELECT array_agg(id),
+    CASE WHEN count(*) > 0 AND EXISTS (SELECT FROM tenure.listeners) THEN pg_notify('tenure.news', '') END
+FROM added

@@ -1,0 +1,2 @@
+-- unlisten.sql: somebody has stopped listening.
+DELETE FROM tenure.listeners WHERE listener = $1
