@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
-from typing import Any, Literal
+from typing import Any, Literal, NotRequired, TypedDict
 
 import pydantic
 import pytest
-from typing_extensions import TypedDict
+from typing_extensions import TypedDict as ExtendedTypedDict
 
 from tenure import BaseJobHandler, RetryPolicy, TaskStatus, Worker
 
@@ -26,6 +26,11 @@ class Point:
 
 class Address(TypedDict):
     city: str
+    street: NotRequired[str]
+
+
+class Parcel(ExtendedTypedDict):
+    weight: int
 
 
 class Receipt(pydantic.BaseModel):
@@ -53,6 +58,8 @@ def handler_for(annotation):
         (Reminder, {"user_id": "7"}, Reminder(user_id="7"), {"user": "7"}),
         (Point, {"x": 1}, Point(1, 0), {"x": "one"}),
         (Address, {"city": "Bonn"}, {"city": "Bonn"}, {"city": 5}),
+        (Address, {"city": "Bonn", "street": "Am Hof"}, {"city": "Bonn", "street": "Am Hof"}, {"street": "Am Hof"}),
+        (Parcel, {"weight": 2}, {"weight": 2}, {"weight": "light"}),
         (int, 5, 5, "five"),
         (str, "text", "text", 5),
         (list[int], [1, 2], [1, 2], [1, "b"]),

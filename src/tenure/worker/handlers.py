@@ -5,12 +5,14 @@ from __future__ import annotations
 import functools
 import inspect
 import math
+import sys
 import typing
 from collections.abc import Callable
 from typing import Any, Literal
 
 import msgspec
 import pydantic
+import typing_extensions
 
 from tenure import payload
 from tenure.errors import InvalidHandler, InvalidInput, one_of
@@ -170,10 +172,26 @@ def _adapter(type_: str, annotation: Any) -> pydantic.TypeAdapter[Any] | None:
     if annotation is Any:
         return None
     try:
-        return pydantic.TypeAdapter(annotation)
+        return pydantic.TypeAdapter(_readable(annotation))
     except pydantic.errors.PydanticUserError as error:
         msg = f"The input of {type_!r} is annotated as {annotation!r}, which pydantic cannot check: {error.message.splitlines()[0]}"
         raise InvalidHandler(msg) from None
+
+
+def _readable(annotation: Any) -> Any:
+    """Before Python 3.12, pydantic reads the TypedDict of typing_extensions only; this makes one out of the other."""
+    if sys.version_info >= (3, 12) or not typing.is_typeddict(annotation) or not _is_of_typing(annotation):
+        return annotation
+    hints = typing.get_type_hints(annotation, include_extras=True)
+    fields = {
+        name: hint if name in annotation.__required_keys__ else typing_extensions.NotRequired[hint]
+        for name, hint in hints.items()
+    }
+    return typing_extensions.TypedDict(annotation.__name__, fields)  # type: ignore[operator]
+
+
+def _is_of_typing(annotation: Any) -> bool:
+    return type(annotation).__module__ == "typing"
 
 
 def _check_executor(type_: str, function: Any, executor: str, *, is_async: bool, takes_context: bool) -> None:
