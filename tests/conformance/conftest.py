@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from tenure.stores.memory import MemoryStore
+from tenure.stores.postgres import PostgresStore
 from tenure.stores.sqlite import SqliteStore
 from tenure.testing.conformance.fixtures import *  # noqa: F403 - the fixtures of the suite
 
@@ -35,22 +36,42 @@ class SqliteTampering:
             connection.execute(statement, values)
 
 
-TAMPERING = {"memory": MemoryTampering, "sqlite": SqliteTampering}
+class PostgresTampering:
+    async def plant(self, store, reservation):
+        await store._connections.fetch(
+            "INSERT INTO tenure.reservations (identity, record) VALUES ($1, $2)"
+            " ON CONFLICT (identity) DO UPDATE SET record = excluded.record, expires_at = NULL",
+            reservation.identity,
+            msgspec.json.encode(reservation),
+        )
+
+    async def lose(self, store, task_id):
+        for table in ("tasks", "ended"):
+            await store._connections.fetch(f"DELETE FROM tenure.{table} WHERE id = $1", task_id)
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+TAMPERING = {"memory": MemoryTampering, "sqlite": SqliteTampering, "postgres": PostgresTampering}
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 def kind_of_store(request):
     return request.param
 
 
 @pytest.fixture
-async def open_store(kind_of_store, tmp_path):
+async def open_store(kind_of_store, tmp_path, request):
     opened = []
+    url = request.getfixturevalue("postgres_url") if kind_of_store == "postgres" else None
 
     async def open_another(clock):
         if kind_of_store == "memory" and opened:
             return opened[0]
-        opened.append(MemoryStore(clock) if kind_of_store == "memory" else SqliteStore(tmp_path / "tasks.db", clock))
+        if kind_of_store == "memory":
+            opened.append(MemoryStore(clock))
+        elif kind_of_store == "sqlite":
+            opened.append(SqliteStore(tmp_path / "tasks.db", clock))
+        else:
+            opened.append(PostgresStore(url, clock))
         return opened[-1]
 
     yield open_another
