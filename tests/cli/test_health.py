@@ -29,7 +29,7 @@ def test_stats_count_by_queue_and_by_type(terminal, busy):
     assert ["default", "0", "0", "1", "1", "0", "0", "0"] in lines
     assert ["mail", "1", "0", "0", "0", "0", "0", "0"] in lines
     assert ["total", "1", "0", "1", "1", "0", "0", "0"] in lines
-    assert ["breaks", "0", "0", "0", "1", "0", "0", "0", "100.0%"] in lines
+    assert ["breaks", "0", "0", "0", "1", "0", "0", "100.0%"] in lines
     assert "waiting without a worker: waits" in terminal("stats").out
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 STATUSES = ("pending", "running", "completed", "failed", "cancelled", "expired", "archived")
+UNARCHIVED = STATUSES[:-1]
 QueueName = Annotated[str, typer.Argument(metavar="[QUEUE]", help="Name of the queue.")]
 
 
@@ -42,22 +44,22 @@ def as_dict(figures: QueueStats, rates: dict[Any, float]) -> dict[str, Any]:
 
 def show_stats(out: Output, figures: QueueStats, rates: dict[Any, float]) -> None:
     """Two tables and what else there is to say."""
-    out.table(["queue", *STATUSES], table_of(figures.queues), right=STATUSES, total=_total(figures))
+    out.table(["queue", *STATUSES], table_of(figures.queues, STATUSES), right=STATUSES, total=_total(figures))
     out.say()
-    out.table(["type", *STATUSES, "failed %"], types_of(figures), right=[*STATUSES, "failed %"])
+    out.table(["type", *UNARCHIVED, "failed %"], types_of(figures), right=[*UNARCHIVED, "failed %"])
     out.say()
     out.fields(summary(figures, rates))
 
 
-def table_of(lanes: dict[str, dict[str, int]]) -> list[list[str]]:
-    """One row per queue."""
-    return [[name, *(f"{lane.get(status, 0):,}" for status in STATUSES)] for name, lane in sorted(lanes.items())]
+def table_of(lanes: dict[str, dict[str, int]], statuses: Sequence[str]) -> list[list[str]]:
+    """One row per queue or type."""
+    return [[name, *(f"{lane.get(status, 0):,}" for status in statuses)] for name, lane in sorted(lanes.items())]
 
 
 def types_of(figures: QueueStats) -> list[list[str]]:
     """One row per type, with the share of ended tasks that failed."""
     rows = []
-    for row, (_, lane) in zip(table_of(figures.types), sorted(figures.types.items()), strict=True):
+    for row, (_, lane) in zip(table_of(figures.types, UNARCHIVED), sorted(figures.types.items()), strict=True):
         ended = lane.get("completed", 0) + lane.get("failed", 0)
         rows.append([*row, f"{lane.get('failed', 0) / ended:.1%}" if ended else "-"])
     return rows

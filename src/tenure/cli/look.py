@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -147,11 +147,18 @@ def show_tasks(out: Output, tasks: list[Task], now: datetime) -> None:
     if not tasks:
         out.note("No task passes these filters.")
         return
+    columns = ["id", "type", "queue", "status", "age", "attempts", "remark"]
     rows = [
-        (task.id, task.type, task.queue, task.status, _age(task, now), task.attempts, _remark(task, now))
+        [task.id, task.type, task.queue, task.status, _age(task, now), task.attempts, _remark(task, now)]
         for task in tasks
     ]
-    out.table(["id", "type", "queue", "status", "age", "attempts", "remark"], rows, right=["age", "attempts"])
+    if out.at_terminal and all(task.queue == "default" for task in tasks):
+        columns, rows = _without(2, columns), [_without(2, row) for row in rows]
+    out.table(columns, rows, right=["age", "attempts"])
+
+
+def _without(place: int, row: list[Any]) -> list[Any]:
+    return row[:place] + row[place + 1 :]
 
 
 def _age(task: Task, now: datetime) -> str:

@@ -96,11 +96,12 @@ class Output:
         cells = [["" if cell is None else str(cell) for cell in row] for row in rows]
         if self.at_terminal:
             from rich import box
+            from rich.measure import Measurement
             from rich.table import Table
 
-            table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+            table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
             for column in columns:
-                table.add_column(column, justify="right" if column in right else "left", overflow="fold")
+                table.add_column(column, justify="right" if column in right else "left", no_wrap=True)
             for number, row in enumerate(cells, start=1):
                 last = number == len(cells) and bool(total)
                 table.add_row(
@@ -108,7 +109,9 @@ class Output:
                     end_section=bool(total) and number == len(cells) - 1,
                     style="bold" if last else None,
                 )
-            self.console.print(table)
+            # A narrow terminal breaks long lines itself; squeezed columns would be harder to read and to copy.
+            table.width = Measurement.get(self.console, self.console.options.update(max_width=10_000), table).maximum
+            self.console.print(table, soft_wrap=True, crop=False)
             return
         widths = [max(len(line[index]) for line in [list(columns), *cells]) for index in range(len(columns))]
         for line in [list(columns), *cells]:

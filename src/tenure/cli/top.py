@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tenure.cli.command import Session, command
-from tenure.cli.health import STATUSES, as_dict, show_stats, summary, table_of, types_of
+from tenure.cli.health import UNARCHIVED, as_dict, show_stats, summary, table_of, types_of
 from tenure.cli.words import duration_option, first_line, relative
 
 if TYPE_CHECKING:
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from tenure.queue import Queue
 
 app = typer.Typer()
-
-COLUMNS = tuple(status for status in STATUSES if status != "archived")
-"""What is put away is not on top."""
 
 
 @command(app)
@@ -133,8 +130,8 @@ async def _picture(queue: Queue, session: Session, pace: float) -> Group:
     return Group(
         head,
         about,
-        _table(["queues", *COLUMNS], [_without_archived(row) for row in table_of(figures.queues)]),
-        _table(["types", *COLUMNS, "failed %"], [_without_archived(row) for row in types_of(figures)]),
+        _table(["queues", *UNARCHIVED], table_of(figures.queues, UNARCHIVED)),
+        _table(["types", *UNARCHIVED, "failed %"], types_of(figures)),
         _table(
             ["workers", "running", "of", "started"],
             [[worker.id, running, worker.concurrency, relative(worker.started_at, now)] for worker, running in workers],
@@ -148,11 +145,6 @@ async def _picture(queue: Queue, session: Session, pace: float) -> Group:
             right=False,
         ),
     )
-
-
-def _without_archived(row: list[str]) -> list[str]:
-    place = 1 + STATUSES.index("archived")
-    return row[:place] + row[place + 1 :]
 
 
 def _table(columns: list[str], rows: list[list[Any]], *, right: bool = True) -> Table:
