@@ -186,6 +186,18 @@ async def test_a_cursor_stays_valid_when_the_task_it_stands_on_is_gone(queue, st
     assert (rest.tasks, rest.cursor) == ([], None)
 
 
+async def test_a_walk_from_the_oldest_meets_what_was_submitted_after_the_newest_were_forgotten(queue, store, clock):
+    await queue.submit("other")
+    await brought_to(queue, TaskStatus.Completed)
+    await brought_to(queue, TaskStatus.Completed)
+    first = await store.find(Query(oldest=True, limit=2))
+    clock.advance(1)
+    assert await store.prune({TaskStatus.Completed: clock()}, clock(), 100) == 2
+    late = await queue.submit("greet")
+    rest = await store.find(Query(oldest=True, limit=2, cursor=first.cursor))
+    assert ids(rest.tasks) == [late.id]
+
+
 @pytest.mark.parametrize("status", [None, "pending", "completed"])
 @pytest.mark.parametrize("cursor", ["nonsense", "", "[]", "☕"])
 async def test_a_cursor_that_no_page_gave_is_refused(queue, status, cursor):

@@ -1,7 +1,7 @@
 -- The first schema. What is searched stands in columns; the rest of a task is its record.
 -- Times are microseconds since 1970, so that they sort as numbers and lose nothing.
 CREATE TABLE tenure_tasks (
-    seq INTEGER PRIMARY KEY,              -- submit order
+    seq INTEGER PRIMARY KEY AUTOINCREMENT, -- submit order; a number is never used twice, so cursors stay true
     id TEXT NOT NULL UNIQUE,
     version INTEGER NOT NULL,
     status TEXT NOT NULL,
