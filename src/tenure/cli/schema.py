@@ -22,7 +22,7 @@ async def migrate(
     """Bring the schema of the store up to date."""
     from tenure.stores import schema
 
-    before, newest = schema.versions(session.url)
+    before, newest = await schema.versions(session.url)
     if not check:
         async with await session.connect():
             """Connecting brings the schema up to date."""
@@ -46,7 +46,7 @@ async def sql(
     """Print the migrations, for people with their own migration tool."""
     from tenure.stores import schema
 
-    for number, script in schema.scripts(session.url):
+    for number, script in enumerate(schema.scripts(session.url), start=1):
         if number <= since:
             continue
         if session.out.as_json:

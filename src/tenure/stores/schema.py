@@ -3,33 +3,40 @@
 from __future__ import annotations
 
 from tenure.errors import InvalidInput
-from tenure.stores import sqlite_path
-from tenure.stores.sql import migrations
 
 
-def versions(url: str) -> tuple[int, int]:
+async def versions(url: str) -> tuple[int, int]:
     """The version that the store has now, and the newest one. Nothing is changed."""
-    package = _package(url)
-    from tenure.stores.sqlite.connection import schema_version
-
-    return schema_version(sqlite_path(url)), len(migrations(package))
+    return await _version_of(url), len(scripts(url))
 
 
-def scripts(url: str) -> list[tuple[int, str]]:
-    """Every migration with its number, each with the line that records it."""
-    head = "CREATE TABLE IF NOT EXISTS tenure_schema (version INTEGER PRIMARY KEY);"
-    return [
-        (
-            number,
-            f"-- version {number}\n{head}\n{script.rstrip()}\nINSERT INTO tenure_schema (version) VALUES ({number});",
-        )
-        for number, script in enumerate(migrations(_package(url)), start=1)
-    ]
+async def _version_of(url: str) -> int:
+    if _kind(url) == "sqlite":
+        from tenure.stores import sqlite_path
+        from tenure.stores.sqlite.connection import schema_version as version_of_file
+
+        return version_of_file(sqlite_path(url))
+    from tenure.stores.postgres.address import read_address
+    from tenure.stores.postgres.migrating import schema_version
+
+    return await schema_version(read_address(url))
 
 
-def _package(url: str) -> str:
-    if url.startswith("sqlite:"):
-        return "tenure.stores.sqlite"
-    scheme = url.partition(":")[0]
-    msg = f"A store of the kind {scheme!r} has no SQL schema."
-    raise InvalidInput(msg)
+def scripts(url: str) -> list[str]:
+    """Every migration in order, each with the line that records it."""
+    if _kind(url) == "sqlite":
+        from tenure.stores.sqlite.connection import scripts as scripts_for_file
+
+        return scripts_for_file()
+    from tenure.stores.postgres.address import read_address
+    from tenure.stores.postgres.migrating import scripts as scripts_for_schema
+
+    return scripts_for_schema(read_address(url).schema)
+
+
+def _kind(url: str) -> str:
+    scheme = url.partition(":")[0].lower()
+    if scheme not in ("sqlite", "postgresql", "postgres"):
+        msg = f"A store of the kind {scheme!r} has no SQL schema."
+        raise InvalidInput(msg)
+    return scheme

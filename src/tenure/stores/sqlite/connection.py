@@ -143,6 +143,15 @@ def about(connection: sqlite3.Connection, path: Path) -> dict[str, str]:
     }
 
 
+def scripts() -> list[str]:
+    """Every migration, each with the line that records it."""
+    head = "CREATE TABLE IF NOT EXISTS tenure_schema (version INTEGER PRIMARY KEY);"
+    return [
+        f"-- version {number}\n{head}\n{script.rstrip()}\nINSERT INTO tenure_schema (version) VALUES ({number});\n"
+        for number, script in enumerate(migrations(PACKAGE), start=1)
+    ]
+
+
 def schema_version(path: Path) -> int:
     """The version that a file has now, without changing anything; 0 for a file that is not there."""
     if not path.exists():
