@@ -76,7 +76,7 @@ async def test_max_tasks_runs_exactly_so_many(queue, concurrency):
 
 
 async def test_max_tasks_counts_runs_and_not_tasks_that_were_given_back(memory, monkeypatch):
-    monkeypatch.setattr("tenure.worker.worker.BUFFER_PATIENCE", 0.0)
+    monkeypatch.setattr("tenure.worker.run.BUFFER_PATIENCE", 0.0)
     worker = Worker(memory, concurrency=1, sweep_interval=0.01)
     ran = []
 

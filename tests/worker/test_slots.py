@@ -5,7 +5,7 @@ import asyncio
 from waiting import until, until_status, working
 
 from tenure import TaskStatus, Worker
-from tenure.worker.worker import PREFETCH_LIMIT
+from tenure.worker.run import PREFETCH_LIMIT
 
 
 async def test_never_more_handlers_run_at_once_than_there_are_slots(queue):
@@ -87,7 +87,7 @@ async def test_what_was_claimed_ahead_is_given_back_on_shutdown_without_spending
 
 
 async def test_what_waits_too_long_for_a_slot_is_given_back_so_that_others_can_take_it(queue, monkeypatch):
-    monkeypatch.setattr("tenure.worker.worker.BUFFER_PATIENCE", 0.0)
+    monkeypatch.setattr("tenure.worker.run.BUFFER_PATIENCE", 0.0)
     worker = Worker(queue, concurrency=1, sweep_interval=0.01)
     go, blocked = asyncio.Event(), asyncio.Event()
 

@@ -123,7 +123,7 @@ async def test_a_claim_whose_answer_was_lost_just_before_the_stop_is_given_back_
 
 async def test_a_worker_stops_although_the_store_stays_away(memory, monkeypatch):
     """What it could not write is left to the lapse of the lease; that is said in the log."""
-    monkeypatch.setattr("tenure.worker.worker.LAST_WORDS", 0.05)
+    monkeypatch.setattr("tenure.worker.run.LAST_WORDS", 0.05)
     store = FaultyStore(memory.store)
     worker = Worker(Queue(store), grace=0.05)
 

@@ -1,0 +1,433 @@
+"""One run of a worker: the claimer, its slots, and the helpers around them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import random
+import signal
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Coroutine, Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from tenure import lifecycle
+from tenure.errors import DamagedRecord, StoreError, StoreUnavailable
+from tenure.retry import RetryPolicy
+from tenure.stores.base import Claimed, Query, Want
+from tenure.sweeper import Sweeper
+from tenure.task import Task, TaskStatus
+from tenure.worker.attempt import Attempt, Middleware, Stop
+from tenure.worker.backoff import Backoff, Outage
+from tenure.worker.context import Context
+from tenure.worker.executors import Executors
+from tenure.worker.handlers import INHERIT, Handler
+from tenure.worker.heartbeat import Heartbeat
+from tenure.worker.settler import Settler
+
+if TYPE_CHECKING:
+    from tenure.worker.worker import Worker
+
+log = logging.getLogger("tenure.worker")
+
+PREFETCH_SECONDS = 0.05
+PREFETCH_LIMIT = 1000
+UNSETTLED_LIMIT = 5000
+BUFFER_PATIENCE = 1.0
+LAST_WORDS = 5.0
+"""Seconds that a stopping worker tries to write its endings to a store that is away."""
+
+
+class Run:
+    """One call of `Worker.run`: the claimer, its slots and its helpers."""
+
+    def __init__(
+        self,
+        worker: Worker,
+        sweeper: Sweeper,
+        handlers: Mapping[str, Handler],
+        middleware: list[Middleware],
+        until_idle: bool,
+        max_tasks: int | None,
+    ) -> None:
+        self.worker, self.handlers, self.middleware = worker, handlers, middleware
+        self.store = worker.queue.store
+        self.until_idle, self.max_tasks = until_idle, max_tasks
+        self.loop = asyncio.get_running_loop()
+        self.started_at: datetime | None = None
+        self.held: dict[str, Attempt] = {}
+        self.buffer: deque[Attempt] = deque()
+        self.running: set[Attempt] = set()
+        self.executors = Executors(worker.concurrency)
+        self.outage = Outage()
+        self.settler = Settler(self.store, self._settled, self.outage)
+        self.sweeper = sweeper
+        self.heartbeat = Heartbeat(
+            self.store,
+            worker.worker_id,
+            worker.lease,
+            self.held.values,
+            self._describe,
+            self._on_lost,
+            self._on_cancel,
+            self.outage,
+        )
+        self.want = Want(
+            worker.worker_id,
+            worker.queues,
+            {
+                type_: None if (policy := self._policy(handler)) is None else policy.max_attempts
+                for type_, handler in handlers.items()
+            },
+            0,
+            worker.lease,
+        )
+        self.claimed = self.ended = 0
+        self.rate = _Rate()
+        self.stopping = self.stopping_now = False
+        self.changed = asyncio.Event()
+        self.nap: asyncio.Future[None] | None = None
+        self.hooks: set[asyncio.Task[None]] = set()
+
+    # -- the life of a run
+
+    async def work(self) -> int:
+        """Claim, run and settle until told to stop; returns the number of attempts that were ended."""
+        worker = self.worker
+        self.started_at = await self._first_answer()
+        await worker.call_hooks("startup")
+        log.info("worker %s takes %s from %s", worker.worker_id, ", ".join(self.handlers), ", ".join(worker.queues))
+        self.heartbeat.start()
+        sweeping = asyncio.create_task(self._sweep_now_and_then(), name="tenure-sweeper")
+        try:
+            with self._signals():
+                await self._claim_until_stopped()
+                await self._finish()
+        except BaseException:
+            self.stop(now=True)
+            await self._finish()
+            raise
+        finally:
+            sweeping.cancel()
+            await asyncio.wait([sweeping])
+            await asyncio.to_thread(self.heartbeat.stop)
+            self.executors.close()
+            if self.hooks:
+                await asyncio.wait(self.hooks)
+            await worker.call_hooks("shutdown")
+            log.info("worker %s stopped after %d tasks", worker.worker_id, self.ended)
+        return self.ended
+
+    async def _first_answer(self) -> datetime | None:
+        """The time, from a store that may not be there yet; None if the worker was stopped before it was."""
+        backoff = Backoff("reach the store", self.outage)
+        while not self.stopping:
+            try:
+                now = await self.store.now()
+            except StoreUnavailable as error:
+                await self._sleep(backoff.wait(error))
+            else:
+                backoff.reset()
+                return now
+        return None
+
+    def stop(self, *, now: bool = False) -> None:
+        """Claim no more; with `now`, cancel what runs."""
+        self.stopping = True
+        if now:
+            self.stopping_now = True
+            self._interrupt_all()
+        self.changed.set()
+        if self.nap is not None:
+            self.nap.cancel()
+
+    @contextlib.contextmanager
+    def _signals(self) -> Any:
+        """SIGTERM and SIGINT stop gracefully, a second one stops now. Only the main thread may listen."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def on_signal(number: int) -> None:
+            name = signal.Signals(number).name
+            log.warning(
+                "%s: %s", name, "stopping now" if self.stopping else f"finishing within {self.worker.grace:g} s"
+            )
+            self.stop(now=self.stopping)
+
+        previous = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+        for number in previous:
+            self.loop.add_signal_handler(number, on_signal, number)
+        try:
+            yield
+        finally:
+            for number, handler in previous.items():
+                self.loop.remove_signal_handler(number)
+                signal.signal(number, handler)
+
+    async def _finish(self) -> None:
+        """Give back what has not started, let the rest finish within the grace, then cancel and release it."""
+        self._give_back("its worker was shut down")
+        deadline = self.loop.time() + (0 if self.stopping_now else self.worker.grace)
+        while self.running and self.loop.time() < deadline and not self.stopping_now:
+            self.changed.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout_at(deadline):
+                    await self.changed.wait()
+        self._interrupt_all()
+        while self.running:
+            await asyncio.wait([attempt.running for attempt in self.running if attempt.running is not None])
+        await self.settler.drain(max(deadline - self.loop.time(), LAST_WORDS))
+
+    def _interrupt_all(self) -> None:
+        for attempt in list(self.running):
+            attempt.interrupt(Stop.Shutdown)
+
+    # -- claiming
+
+    async def _claim_until_stopped(self) -> None:
+        backoff = Backoff("claim tasks", self.outage)
+        while not self.stopping:
+            count = self._room()
+            if count <= 0:
+                if self.max_tasks is not None and self.claimed >= self.max_tasks and not self.held:
+                    return
+                await self._wait_for_change()
+                continue
+            mark = self.store.mark()
+            sent = time.monotonic()
+            # What ends while a claim is on its way may let another task go that the claim has not seen.
+            idle = not self.held
+            try:
+                if backoff.failing:
+                    await self._give_back_unknown()
+                claimed = await self.store.claim(_counted(self.want, count))
+            except StoreUnavailable as error:
+                await self._sleep(backoff.wait(error))
+                continue
+            backoff.reset()
+            self._take(claimed, sent)
+            if not claimed.tasks and not claimed.overdue:
+                if self.until_idle and idle and not self.held:
+                    return
+                await self._nap(mark, claimed.next_due)
+        if backoff.failing:
+            with contextlib.suppress(StoreUnavailable):
+                await self._give_back_unknown()
+
+    def _room(self) -> int:
+        """Free slots, plus what will be started within the next moment at the current rate."""
+        prefetch = min(int(self.rate.per_second * PREFETCH_SECONDS), PREFETCH_LIMIT)
+        if self.settler.unsettled > UNSETTLED_LIMIT or len(self.buffer) > prefetch // 2:
+            return 0
+        room = self._free_slots() + prefetch - len(self.buffer)
+        return room if self.max_tasks is None else min(room, self.max_tasks - self.claimed)
+
+    def _free_slots(self) -> int:
+        return self.worker.concurrency - len(self.running) - self.executors.abandoned
+
+    def _take(self, claimed: Claimed, sent: float) -> None:
+        held_until = sent + self.worker.lease.total_seconds()
+        for task in claimed.tasks:
+            handler = self.handlers[task.type]
+            attempt = Attempt(task, handler, self._policy(handler), held_until)
+            self.held[task.id] = attempt
+            self.buffer.append(attempt)
+        self.claimed += len(claimed.tasks)
+        self._start()
+
+    def _start(self) -> None:
+        free = self._free_slots()
+        while self.buffer and free > 0 and not self.stopping:
+            attempt = self.buffer.popleft()
+            if attempt.stopped is not None:
+                self._end_unstarted(attempt)
+                continue
+            free -= 1
+            self.running.add(attempt)
+            attempt.running = self.loop.create_task(self._attempt(attempt))
+
+    async def _attempt(self, attempt: Attempt) -> None:
+        if attempt.stopped is not None:
+            self.running.discard(attempt)
+            self._end_unstarted(attempt)
+            self._start()
+            return
+        attempt.context = context = Context(attempt.task, self.worker.queue, on_extended=attempt.extended)
+        context.cancel_requested = attempt.task.cancel_requested
+        timeout = attempt.timeout
+        timer = None if timeout is None else self.loop.call_later(timeout, attempt.interrupt, Stop.Timeout)
+        try:
+            rule = await attempt.run(context, self.executors, self.middleware)
+        finally:
+            if timer is not None:
+                timer.cancel()
+            self.running.discard(attempt)
+            self.changed.set()
+        if rule is None:
+            self._forget(attempt)
+            log.warning("task %s: gave up its handler, because the lease could not be kept", attempt.task.id)
+        else:
+            self.settler.put(attempt, rule)
+        self._start()
+
+    async def _nap(self, mark: object, next_due: datetime | None) -> None:
+        """Sleep until something is written, the next task is due, or the poll interval is over."""
+        seconds = self.worker.poll * random.uniform(0.8, 1)  # noqa: S311 - spreading workers
+        try:
+            if next_due is not None:
+                until_due = (next_due - await self.store.now()).total_seconds()
+                seconds = min(seconds, max(until_due, 0))
+            if self.stopping:
+                return
+            await self._sleep(self.store.wait(mark, seconds))
+        except StoreUnavailable:
+            # Waking up is no more than an optimisation: the next claim tells whether the store is away.
+            await self._sleep(asyncio.sleep(seconds))
+
+    async def _sleep(self, nap: Coroutine[Any, Any, None]) -> None:
+        """Sleep in a way that `stop` can end."""
+        self.nap = sleeping = asyncio.ensure_future(nap)
+        await asyncio.wait([sleeping])
+        self.nap = None
+        if not sleeping.cancelled():
+            sleeping.result()
+
+    async def _wait_for_change(self) -> None:
+        self.changed.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self.worker.poll):
+                await self.changed.wait()
+
+    # -- giving back
+
+    def _give_back(self, why: str, *, older_than: float = 0.0) -> None:
+        """Release claimed tasks that have not started, so that others need not wait for the lease."""
+        limit = time.monotonic() - older_than
+        while self.buffer and self.buffer[0].claimed_at <= limit:
+            attempt = self.buffer.popleft()
+            self._end_unstarted(attempt, why)
+
+    def _end_unstarted(self, attempt: Attempt, why: str = "given back unstarted") -> None:
+        self.claimed -= 1
+        if attempt.stopped is Stop.Lost:
+            self._forget(attempt)
+            return
+        fence = attempt.task.fence
+        self.settler.put(attempt, lambda task, now: lifecycle.release(task, fence, now, why))
+
+    async def _give_back_unknown(self) -> None:
+        """A claim whose answer was lost may have taken effect: give back what is held in our name without our knowing."""
+        page = await self.store.find(
+            Query(status=TaskStatus.Running, worker_id=self.worker.worker_id, limit=PREFETCH_LIMIT)
+        )
+        for task in page.tasks:
+            if task.id not in self.held and task.type in self.handlers:
+                attempt = Attempt(task, self.handlers[task.type], None, 0.0)
+                self.held[task.id] = attempt
+                self.claimed += 1
+                self._end_unstarted(attempt, "the answer to its claim was lost")
+
+    # -- what others report
+
+    def _on_lost(self, attempt: Attempt) -> None:
+        self.loop.call_soon_threadsafe(attempt.interrupt, Stop.Lost)
+
+    def _on_cancel(self, attempt: Attempt) -> None:
+        """Tell the handler at once, and stop it after the grace if it does not listen."""
+        if attempt.context is None:
+            self.loop.call_soon_threadsafe(attempt.interrupt, Stop.Cancel)
+        elif not attempt.context.cancel_requested:
+            attempt.context.cancel_requested = True
+            self.loop.call_soon_threadsafe(
+                lambda: self.loop.call_later(self.worker.cancel_grace, attempt.interrupt, Stop.Cancel)
+            )
+
+    def _settled(self, attempt: Attempt, task: Task | None) -> None:
+        self._forget(attempt)
+        if task is None:
+            return
+        if attempt.context is not None:
+            self.ended += 1
+            self.rate.tick()
+        if task.status is TaskStatus.Completed:
+            self._call_hooks("success", task)
+        elif attempt.error is not None:
+            log.warning(
+                "task %s (%s) failed in attempt %d: %s; now %s",
+                task.id, task.type, task.attempts, task.last_error, task.status,
+            )  # fmt: skip
+            self._call_hooks("error", task, attempt.error)
+
+    def _call_hooks(self, name: str, *arguments: Any) -> None:
+        """Beside the settling, so that a slow hook holds up nobody's end."""
+        if self.worker.has_hooks(name):
+            call = asyncio.create_task(self.worker.call_hooks(name, *arguments), name=f"tenure-on-{name}")
+            self.hooks.add(call)
+            call.add_done_callback(self.hooks.discard)
+
+    def _forget(self, attempt: Attempt) -> None:
+        attempt.settled = True
+        if self.held.get(attempt.task.id) is attempt:
+            del self.held[attempt.task.id]
+        self.changed.set()
+
+    # -- helpers
+
+    async def _sweep_now_and_then(self) -> None:
+        while True:
+            await asyncio.sleep(self.worker.sweep_interval * random.uniform(0.5, 1))  # noqa: S311
+            self._give_back("waited too long for a free slot", older_than=BUFFER_PATIENCE)
+            try:
+                await self.sweeper.sweep()
+                await self.sweeper.prune()
+            except (StoreError, DamagedRecord) as error:
+                log.debug("sweep failed, the next one may not: %s", error)
+
+    def _policy(self, handler: Handler) -> RetryPolicy | None:
+        return self.worker.retry if handler.retry is INHERIT else handler.retry
+
+    def _describe(self) -> dict[str, Any]:
+        return {
+            "id": self.worker.worker_id,
+            "host": socket.gethostname(),
+            "pid": os.getpid(),
+            "queues": list(self.worker.queues),
+            "types": list(self.handlers),
+            "concurrency": self.worker.concurrency,
+            "running": len(self.running),
+            "started_at": self.started_at.isoformat() if self.started_at else "",
+        }
+
+
+class _Rate:
+    """How many tasks end per second, of late."""
+
+    def __init__(self) -> None:
+        self._smoothed = 0.0
+        self._count = 0
+        self._since = time.monotonic()
+
+    @property
+    def per_second(self) -> float:
+        """It falls while nothing ends, so that slow handlers do not lead to claims that are only given back."""
+        elapsed = time.monotonic() - self._since
+        if elapsed < PREFETCH_SECONDS:
+            return self._smoothed
+        return min(self._smoothed, (self._count + 1) / elapsed)
+
+    def tick(self) -> None:
+        self._count += 1
+        elapsed = time.monotonic() - self._since
+        if elapsed > PREFETCH_SECONDS / 2:
+            self._smoothed = (self._smoothed + self._count / elapsed) / 2
+            self._count, self._since = 0, time.monotonic()
+
+
+def _counted(want: Want, count: int) -> Want:
+    return Want(want.worker_id, want.queues, want.types, count, want.lease)
