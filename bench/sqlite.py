@@ -124,8 +124,11 @@ class Bench:
         two = Figure("drain, two processes", "tasks/s")
         half = Figure(PICK_UP, "ms", floor="sqlite3, one commit, p50")
         most = Figure("idle pick-up across processes, p99", "ms", floor="sqlite3, one commit, p99")
-        shapes = {shape: Figure(f"drain beside {self.backlog:,} {shape}", "tasks/s") for shape in SHAPES}
-        empty = Figure("drain beside an empty store", "tasks/s")
+        names = SHAPES if self.backlog else ()
+        shapes = {
+            shape: Figure(f"drain beside {self.backlog:,} {shape}", "tasks/s", floor="the empty store")
+            for shape in names
+        }
         for repeat in range(self.repeats):
             print(f"repeat {repeat + 1} of {self.repeats}", file=sys.stderr)
             one.add(self.submit_one_by_one(), floors.insert(self.file(), self.few, 1))
@@ -137,11 +140,9 @@ class Bench:
             waits, commits = self.pick_up(), floors.commit_latencies(self.file(), self.samples)
             half.add(_percentile(waits, 50) * 1000, _percentile(commits, 50) * 1000)
             most.add(_percentile(waits, 99) * 1000, _percentile(commits, 99) * 1000)
-        if self.backlog:
-            for shape, figure in shapes.items():
-                self.drain_beside(shape, empty if shape == EMPTY else figure)
-            shapes[EMPTY] = empty
-        return [one, callers, bulk, drain, loop, two, half, most, *(shapes.values() if self.backlog else ())]
+        for shape, figure in shapes.items():
+            self.drain_beside(shape, figure, empty=drain)
+        return [one, callers, bulk, drain, loop, two, half, most, *shapes.values()]
 
     def submit_one_by_one(self) -> float:
         async def work(queue: Queue) -> float:
@@ -179,7 +180,7 @@ class Bench:
         asyncio.run(_with(url, lambda queue: _fill(queue, self.tasks)))
         return self._drain(url, processes, completed=self.tasks)
 
-    def drain_beside(self, shape: str, figure: Figure) -> None:
+    def drain_beside(self, shape: str, figure: Figure, empty: Figure) -> None:
         """The backlog is made once; each repeat submits and drains tasks beside it."""
         print(f"backlog: {shape}", file=sys.stderr)
         url = self.url()
@@ -187,7 +188,7 @@ class Bench:
         before = asyncio.run(_completed(url))
         for repeat in range(1, self.repeats + 1):
             asyncio.run(_with(url, lambda queue: _fill(queue, self.tasks)))
-            figure.add(self._drain(url, 1, completed=before + repeat * self.tasks))
+            figure.add(self._drain(url, 1, completed=before + repeat * self.tasks), empty.values[repeat - 1])
 
     def pick_up(self) -> list[float]:
         """Seconds from before the submit in this process to the start of the handler in another one, which idles."""
@@ -293,10 +294,6 @@ async def _completed(url: str) -> int:
     return counts[TaskStatus.Completed]
 
 
-async def _nothing(queue: Queue, count: int) -> None:
-    """The empty store, for comparison."""
-
-
 async def _ended(queue: Queue, count: int) -> None:
     """Completed tasks, put in as an import would: running them would only take longer."""
     now = await queue.now()
@@ -321,9 +318,7 @@ async def _behind_a_key(queue: Queue, count: int) -> None:
     await _fill(queue, count, ordering_key="one for all")
 
 
-EMPTY = "nothing"
 SHAPES = {
-    EMPTY: _nothing,
     "ended tasks": _ended,
     "scheduled tasks": _scheduled,
     "tasks behind one ordering key": _behind_a_key,

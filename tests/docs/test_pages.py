@@ -1,6 +1,6 @@
 """The Python of every page runs, block after block, and prints what the page says.
 
-A page is one session, as in `python -m asyncio`: later blocks see the names of earlier ones,
+A page is one session, as in a notebook: later blocks see the names of earlier ones,
 and `await` may stand at the top.
 """
 
