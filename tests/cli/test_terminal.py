@@ -104,9 +104,14 @@ def test_tail_ends_with_ctrl_c_without_a_word(terminal, queue):
     assert screen.exitstatus == 130
 
 
-@pytest.mark.parametrize("words", [["--help"], ["submit", "--help"]])
-def test_help_is_drawn_at_a_terminal(terminal, words):
-    assert "╭─" in shown(terminal.screen(*words))
+def test_help_is_drawn_at_a_terminal(terminal):
+    assert "╭─" in shown(terminal.screen("submit", "--help"))
+
+
+def test_the_first_page_is_plain_and_in_groups(terminal):
+    page = shown(terminal.screen("--help")).replace("\r\n", "\n")
+    assert page == terminal.process("--help").out
+    assert re.findall(r"^(\w+):$", page, re.MULTILINE) == ["Options", "Tasks", "Work", "Watch", "Move", "Store", "More"]
 
 
 def test_doctor_marks_what_is_wrong(terminal, queue):

@@ -8,9 +8,10 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperGroup
 
 from tenure.cli import (
     bench,
@@ -34,13 +35,31 @@ from tenure.cli.errors import REFUSED, USAGE, exit_code
 PATIENCE = 1.0
 COMPLETE = "_TENURE_COMPLETE"
 
+HELP = ("-h", "--help")
+
+
+class Program(TyperGroup):
+    """Shows its commands in groups."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - typer calls it so
+        """One section per group, with the first sentence of each command."""
+        for panel in GROUPS:
+            rows = [
+                (name, command.get_short_help_str(formatter.width))
+                for name, command in self.commands.items()
+                if getattr(command, "rich_help_panel", None) == panel
+            ]
+            with formatter.section(panel):
+                formatter.write_dl(rows)
+
+
 app = typer.Typer(
     name="tenure",
+    cls=Program,
     help="Durable background tasks on the storage you already run.",
     add_completion=False,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    rich_markup_mode="rich" if sys.stdout.isatty() else None,
+    context_settings={"help_option_names": list(HELP)},
 )
 
 GROUPS = {
@@ -88,6 +107,8 @@ def run() -> NoReturn:
 def invoke(arguments: Sequence[str]) -> int:
     """Run a command; returns its exit code."""
     words = list(arguments) or ["--help"]
+    # The first page must be there at once, and rich takes longer to load than all the rest.
+    app.rich_markup_mode = "rich" if sys.stdout.isatty() and words[0] not in HELP else None
     if COMPLETE in os.environ:
         from typer._completion_classes import completion_init
 
