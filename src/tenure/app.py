@@ -40,16 +40,19 @@ class TaskFunction(Generic[Input, Output]):
         result: Output = self.function(*arguments, **keywords)
         return result
 
-    async def submit(self, input: Input, **options: Unpack[SubmitOptions]) -> Task:  # noqa: A002 - the contract's names
+    async def submit(self, input: Input, *, connection: Any = None, **options: Unpack[SubmitOptions]) -> Task:  # noqa: A002 - the contract's names
         """Submit a task with this input; an input that the handler would refuse is refused here."""
         queue = await self.app.queue()
-        return await queue.submit(self.type, self._checked(input), **self._with_defaults(options))
+        checked = self._checked(input)
+        return await queue.submit(self.type, checked, connection=connection, **self._with_defaults(options))
 
-    async def submit_many(self, inputs: list[Input], **options: Unpack[SubmitOptions]) -> list[Task]:
+    async def submit_many(
+        self, inputs: list[Input], *, connection: Any = None, **options: Unpack[SubmitOptions]
+    ) -> list[Task]:
         """Submit a task for each input, in one batch."""
         queue = await self.app.queue()
         tasks = [(self.type, self._checked(each)) for each in inputs]
-        return await queue.submit_many(tasks, **self._with_defaults(options))
+        return await queue.submit_many(tasks, connection=connection, **self._with_defaults(options))
 
     def _with_defaults(self, options: SubmitOptions) -> SubmitOptions:
         return cast("SubmitOptions", {**self._options, **options})

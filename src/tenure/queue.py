@@ -88,13 +88,25 @@ class Queue:
 
     # -- producers
 
-    async def submit(self, type: str, input: Any = None, **options: Unpack[SubmitOptions]) -> Task:  # noqa: A002 - the contract's names
+    async def submit(
+        self,
+        type: str,  # noqa: A002 - the contract's names
+        input: Any = None,  # noqa: A002
+        *,
+        connection: Any = None,
+        **options: Unpack[SubmitOptions],
+    ) -> Task:
         """Submit one task; when this returns, it is durable.
 
         A repeat (same key, slot or id) returns the task that is there, with `created=False`.
+        With `connection`, on a PostgreSQL store, it is a part of the transaction that is open there:
+        nobody sees the task before that commits, and it is gone when that is rolled back.
         """
         submission = Form.read(options, await self.store.now()).fill(type, input, self.store.size_limit)
-        answer = await self._submits(submission)
+        if connection is None:
+            answer = await self._submits(submission)
+        else:
+            (answer,) = await self.store.insert_within(connection, [submission])
         if isinstance(answer, IdempotencyConflict):
             raise answer
         return answer
@@ -102,12 +114,16 @@ class Queue:
     enqueue = submit
 
     async def submit_many(
-        self, tasks: Iterable[tuple[str, Any] | tuple[str, Any, SubmitOptions]], **options: Unpack[SubmitOptions]
+        self,
+        tasks: Iterable[tuple[str, Any] | tuple[str, Any, SubmitOptions]],
+        *,
+        connection: Any = None,
+        **options: Unpack[SubmitOptions],
     ) -> list[Task]:
         """Submit a batch: all or nothing where the store has transactions.
 
         Each task is `(type, input)` or `(type, input, {its own options})`; options given as
-        keywords hold for all of them.
+        keywords hold for all of them. `connection` is as in `submit`.
         """
         now = await self.store.now()
         common = Form.read(options, now)
@@ -120,7 +136,10 @@ class Queue:
             submissions.append(form.fill(task[0], task[1], self.store.size_limit))
         if not submissions:
             return []
-        answers = await self.store.insert(submissions, all_or_nothing=True)
+        if connection is None:
+            answers = await self.store.insert(submissions, all_or_nothing=True)
+        else:
+            answers = await self.store.insert_within(connection, submissions, all_or_nothing=True)
         return [answer for answer in answers if isinstance(answer, Task)]
 
     # -- reading

@@ -141,8 +141,8 @@ def test_a_handler_class():
 def test_an_application():
     assert parameters(Tenure) == ["url", "worker_settings"]
     assert callable(Tenure.task)
-    assert parameters(TaskFunction.submit) == ["input", "options"]
-    assert parameters(TaskFunction.submit_many) == ["inputs", "options"]
+    assert parameters(TaskFunction.submit) == ["input", "connection", "options"]
+    assert parameters(TaskFunction.submit_many) == ["inputs", "connection", "options"]
 
 
 def test_what_a_handler_raises():

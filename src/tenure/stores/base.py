@@ -8,14 +8,14 @@ says; what a key's record means, `idempotency` says.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import Enum
 from typing import Any
 
 import msgspec
 
-from tenure.errors import IdempotencyConflict
+from tenure.errors import IdempotencyConflict, InvalidInput
 from tenure.idempotency import Reservation
 from tenure.payload import NULL
 from tenure.submission import Submission
@@ -137,6 +137,27 @@ class Piece(msgspec.Struct, frozen=True):
     cursor: str | None = None
 
 
+class Transaction(ABC):
+    """An open transaction in which a handler writes, and in which its task ends."""
+
+    connection: Any
+    """The driver's own connection, for the handler's statements."""
+
+    @abstractmethod
+    async def commit(self, task_id: str, rule: Callable[[Task, datetime], Task]) -> Task:
+        """End the task by the rule and commit everything together; when the rule refuses, undo everything."""
+
+    @abstractmethod
+    async def rollback(self) -> None:
+        """Undo everything. It never fails."""
+
+
+_ONLY_POSTGRES = (
+    "this store keeps tasks where no other data are, so there is no transaction to share. "
+    "A PostgreSQL store has that: connect('postgresql://…')."
+)
+
+
 class Store(ABC):
     """One place where tasks are kept. Every call is atomic and durable when it returns.
 
@@ -233,6 +254,22 @@ class Store(ABC):
     @abstractmethod
     async def wait(self, mark: object, timeout: float) -> None:
         """Return when something was written since the mark, or after `timeout` seconds. It may return early."""
+
+    async def insert_within(
+        self,
+        connection: Any,
+        submissions: Sequence[Submission],  # noqa: ARG002 - for the store that has it
+        *,
+        all_or_nothing: bool = False,  # noqa: ARG002
+    ) -> list[Task | IdempotencyConflict]:
+        """`insert`, as a part of the user's own transaction on this connection."""
+        msg = f"connection={connection!r}: {_ONLY_POSTGRES}"
+        raise InvalidInput(msg)
+
+    async def begin(self) -> Transaction:
+        """A transaction for a handler's own writes and the end of its task."""
+        msg = f"context.transaction(): {_ONLY_POSTGRES}"
+        raise InvalidInput(msg)
 
     async def about(self) -> dict[str, str]:
         """What an operator may want to know about this store: versions, places, sizes."""

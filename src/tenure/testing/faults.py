@@ -9,12 +9,12 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
 from tenure.errors import IdempotencyConflict, InvalidInput, StoreUnavailable, one_of
-from tenure.stores.base import Change, Claimed, Count, Hold, Note, Page, Piece, Query, Renewal, Store, Want
+from tenure.stores.base import Change, Claimed, Count, Hold, Note, Page, Piece, Query, Renewal, Store, Transaction, Want
 from tenure.submission import Submission
 from tenure.task import Task, TaskStatus
 
@@ -153,6 +153,19 @@ class FaultyStore(Store):
 
     async def notes(self, kind: str) -> list[Note]:  # noqa: D102
         return await self._call("notes", lambda: self.store.notes(kind))
+
+    async def open(self) -> None:
+        """Opening always works."""
+        await self.store.open()
+
+    async def insert_within(  # noqa: D102
+        self, connection: Any, submissions: Sequence[Submission], *, all_or_nothing: bool = False
+    ) -> list[Task | IdempotencyConflict]:
+        return await self.store.insert_within(connection, submissions, all_or_nothing=all_or_nothing)
+
+    async def begin(self) -> Transaction:
+        """The transaction of a handler is the wrapped store's own."""
+        return await self.store.begin()
 
     def mark(self) -> object:
         """A mark is local knowledge: nothing can go wrong with it."""

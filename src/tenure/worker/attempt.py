@@ -14,9 +14,10 @@ import msgspec
 import pydantic
 
 from tenure import lifecycle, payload
-from tenure.errors import InvalidInput, RescheduleError
-from tenure.lifecycle import Failure
+from tenure.errors import InvalidInput, LeaseLost, RescheduleError
+from tenure.lifecycle import Failure, took_effect
 from tenure.retry import RetryPolicy
+from tenure.stores.base import Transaction
 from tenure.task import Task
 from tenure.worker.context import Context
 from tenure.worker.executors import Executors, failure_of, not_json
@@ -49,6 +50,7 @@ class Attempt:
         "running",
         "settled",
         "stopped",
+        "succeeded",
         "task",
     )
 
@@ -64,6 +66,8 @@ class Attempt:
         self.stopped: Stop | None = None
         self.error: BaseException | None = None
         self.settled = False
+        self.succeeded = False
+        """Whether the handler has returned what can be stored. From then on nothing interrupts it."""
 
     @property
     def timeout(self) -> float | None:
@@ -83,7 +87,7 @@ class Attempt:
         if self.stopped is None or (self.stopped is Stop.Cancel and why is not Stop.Cancel):
             self.stopped = why
             # What has not begun looks for itself: asyncio drops a coroutine that is cancelled before its first step.
-            if self.running is not None and self.context is not None:
+            if self.running is not None and self.context is not None and not self.succeeded:
                 self.running.cancel()
 
     async def run(self, context: Context, executors: Executors, middleware: list[Middleware]) -> Rule | None:
@@ -139,8 +143,33 @@ class Attempt:
         except InvalidInput as error:
             self.error = error
             return self._failed(not_json(error))
+        self.succeeded = True
         fence = self.task.fence
         return lambda task, now: lifecycle.complete(task, fence, output, now)
+
+    async def end_within(self, transaction: Transaction, rule: Rule | None) -> Rule | Task | None:
+        """The handler's own writes and the end of its task commit together, or the writes are undone.
+
+        Returns the ended task, or the rule that ends the attempt otherwise.
+        """
+        if rule is None or not self.succeeded:
+            await transaction.rollback()
+            return rule
+        sent: list[Task] = []
+
+        def remembered(task: Task, now: datetime) -> Task:
+            sent.append(rule(task, now))
+            return sent[-1]
+
+        try:
+            return await transaction.commit(self.task.id, remembered)
+        except LeaseLost as lost:
+            return _refused(lost)
+        except Exception as error:
+            self.error = error
+            otherwise = self._failed(failure_of(error))
+            # The answer to the commit was lost, not necessarily the commit: then the task tells.
+            return lambda task, now: task if sent and took_effect(sent[-1], task) else otherwise(task, now)
 
     def _failed(self, failure: Failure) -> Rule:
         fence, policy, roll = self.task.fence, self.policy, random.random()  # noqa: S311 - jitter
@@ -165,6 +194,13 @@ class Attempt:
             return self._failed(Failure(f"TimeoutError: {self.error}"))
         self.error = error
         return self._failed(failure_of(error))
+
+
+def _refused(lost: LeaseLost) -> Rule:
+    def refuse(task: Task, now: datetime) -> Task:  # noqa: ARG001 - the shape of a rule
+        raise lost
+
+    return refuse
 
 
 def _layered(layer: Middleware, context: Context, call: Next) -> Next:

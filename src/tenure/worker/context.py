@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tenure import times
 from tenure.errors import InvalidInput, LeaseLost
-from tenure.stores.base import Hold, Renewal
+from tenure.stores.base import Hold, Renewal, Transaction
 from tenure.task import Progress, Task
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ _log = logging.getLogger("tenure.task")
 class Context:
     """The claim that a handler works under."""
 
-    __slots__ = ("_on_extended", "_progress", "cancel_requested", "queue", "task")
+    __slots__ = ("_on_extended", "_progress", "cancel_requested", "open_transaction", "queue", "task")
 
     def __init__(self, task: Task, queue: Queue, *, on_extended: Callable[[timedelta], None] | None = None) -> None:
         self.task = task
@@ -31,6 +32,8 @@ class Context:
         """Whether someone asked this task to stop. A handler that looks can end in its own way."""
         self._on_extended = on_extended
         self._progress: Progress | None = None
+        self.open_transaction: Transaction | None = None
+        """What `transaction` has begun; it ends with the handler."""
 
     @property
     def attempt(self) -> int:
@@ -57,6 +60,25 @@ class Context:
             raise LeaseLost(self.task.id, self.fence, "no longer running here", self.fence + 1)
         if self._on_extended is not None:
             self._on_extended(lease)
+
+    @contextlib.asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Any]:
+        """The handler's own writes and the end of its task, together: `async with context.transaction() as connection`.
+
+        On a PostgreSQL store, `connection` is one of asyncpg with an open transaction. It commits when the
+        handler returns, in one step with the completion of the task; when the handler fails, or another worker
+        has claimed the task meanwhile, everything written on it is undone. So its effect is there exactly once.
+        """
+        if self.open_transaction is not None:
+            msg = "context.transaction() was called before. A handler has one transaction: write everything on it."
+            raise InvalidInput(msg)
+        self.open_transaction = transaction = await self.queue.store.begin()
+        try:
+            yield transaction.connection
+        except BaseException:
+            self.open_transaction = None
+            await transaction.rollback()
+            raise
 
     def progress(self, current: float, total: float | None = None, message: str | None = None) -> None:
         """Say how far the work is. It is stored with the next renewal of the lease, at most a second later."""

@@ -22,7 +22,7 @@ from tenure.retry import RetryPolicy
 from tenure.stores.base import Claimed, Query, Want
 from tenure.sweeper import Sweeper
 from tenure.task import Task, TaskStatus
-from tenure.worker.attempt import Attempt, Middleware, Stop
+from tenure.worker.attempt import Attempt, Middleware, Rule, Stop
 from tenure.worker.backoff import Backoff, Outage
 from tenure.worker.context import Context
 from tenure.worker.executors import Executors
@@ -264,16 +264,21 @@ class Run:
         timer = None if timeout is None else self.loop.call_later(timeout, attempt.interrupt, Stop.Timeout)
         try:
             rule = await attempt.run(context, self.executors, self.middleware)
+            ending: Rule | Task | None = rule
+            if context.open_transaction is not None:
+                ending = await attempt.end_within(context.open_transaction, rule)
         finally:
             if timer is not None:
                 timer.cancel()
             self.running.discard(attempt)
             self.changed.set()
-        if rule is None:
+        if ending is None:
             self._forget(attempt)
             log.warning("task %s: gave up its handler, because the lease could not be kept", attempt.task.id)
+        elif isinstance(ending, Task):
+            self._settled(attempt, ending)
         else:
-            self.settler.put(attempt, rule)
+            self.settler.put(attempt, ending)
         self._start()
 
     async def _nap(self, mark: object, next_due: datetime | None) -> None:

@@ -50,14 +50,14 @@ def _kind(change: Change) -> str:
 
 async def swap(
     db: Database, statements: Statements, groups: Sequence[tuple[str, list[Change]]]
-) -> list[tuple[str, int]]:
+) -> Counter[tuple[str, int]]:
     """Make changes; answers with (id, new version) of those that were made."""
-    done = []
+    done: Counter[tuple[str, int]] = Counter()
     for kind, changes in groups:
         rows = [_ROWS[kind](change) for change in changes]
         ((ids, _),) = await db.fetch(statements(kind), *columns(rows, 0))
         made = {plain(task_id) for task_id in ids or ()}
-        done += [(change.after.id, change.after.version) for change in changes if change.after.id in made]
+        done.update((change.after.id, change.after.version) for change in changes if change.after.id in made)
     return done
 
 

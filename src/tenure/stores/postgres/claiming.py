@@ -71,5 +71,5 @@ async def settle_overdue(db: Database, statements: Statements, now: datetime) ->
     for damage in damages:
         await set_aside(db, statements, damage, now)
     changes = [Change(task, after) for task in tasks if (after := lifecycle.overdue(task, now))]
-    done = dict(await swap(db, statements, kinds(changes)))
-    return [change.after for change in changes if change.after.id in done]
+    done = await swap(db, statements, kinds(changes))
+    return [change.after for change in changes if done[change.after.id, change.after.version]]

@@ -33,8 +33,8 @@ _SETTINGS = {
 }
 
 
-async def open_connection(address: Address) -> Connection:
-    """One connection; whatever goes wrong is said in words that help."""
+async def open_connection(address: Address, *, plain: bool = False) -> Connection:
+    """One connection; whatever goes wrong is said in words that help. A plain one has the server's own settings."""
     # A pooler hands the server's connections round between transactions: no settings and no statements stay on them.
     pooled = address.poll_only
     try:
@@ -45,7 +45,7 @@ async def open_connection(address: Address) -> Connection:
             statement_cache_size=0 if pooled else 200,
             max_cached_statement_lifetime=0,
             max_cacheable_statement_size=0,
-            server_settings={} if pooled else dict(_SETTINGS),
+            server_settings={} if pooled or plain else dict(_SETTINGS),
         )
     except Trouble as error:
         raise explained(error, address.shown) from error
@@ -57,8 +57,8 @@ async def open_connection(address: Address) -> Connection:
 class Connections:
     """Lends out at most `limit` connections at a time, the one used last first."""
 
-    def __init__(self, address: Address, limit: int) -> None:
-        self._address = address
+    def __init__(self, address: Address, limit: int, *, plain: bool = False) -> None:
+        self._address, self._plain = address, plain
         self._room = asyncio.Semaphore(limit)
         self._idle: list[Connection] = []
         self._lent: set[Connection] = set()
@@ -121,7 +121,7 @@ class Connections:
                 msg = "This queue is closed. Connect again."
                 raise StoreUnavailable(msg)
             if not self._idle:
-                return await open_connection(self._address)
+                return await open_connection(self._address, plain=self._plain)
             connection = self._idle.pop()
             if not connection.is_closed():
                 return connection

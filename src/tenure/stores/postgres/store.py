@@ -11,11 +11,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tenure.errors import IdempotencyConflict, StoreUnavailable
-from tenure.stores.base import Change, Claimed, Count, Hold, Note, Page, Piece, Query, Renewal, Store, Want
+from tenure.stores.base import Change, Claimed, Count, Hold, Note, Page, Piece, Query, Renewal, Store, Transaction, Want
 from tenure.stores.postgres.address import Address, read_address
+from tenure.stores.postgres.borrowed import borrowed
 from tenure.stores.postgres.changing import forget, kinds, overdue, prune, renew, set_aside, swap
 from tenure.stores.postgres.claiming import claim, settle_overdue
 from tenure.stores.postgres.clock import ServerClock
@@ -27,6 +28,7 @@ from tenure.stores.postgres.moving import dump, restore
 from tenure.stores.postgres.news import News
 from tenure.stores.postgres.noting import notes, put_note
 from tenure.stores.postgres.records import PACKAGE, Statements, column, load, plain
+from tenure.stores.postgres.transaction import PostgresTransaction
 from tenure.stores.sql import migrations
 from tenure.submission import Submission
 from tenure.task import Task, TaskStatus
@@ -52,7 +54,7 @@ class PostgresStore(Store):
         self._clock, self._server_clock = clock, server_clock or ServerClock()
         self._statements = Statements(address.schema)
         self._connections = Connections(address, address.connections)
-        self._transactions = Connections(address, address.transactions)
+        self._transactions = Connections(address, address.transactions, plain=True)
         self._news = News(address, self._statements)
         self._writes = 0
 
@@ -84,6 +86,20 @@ class PostgresStore(Store):
             return await Insert(db, self._statements, now).run(submissions, all_or_nothing=all_or_nothing)
 
         return await self._write(insert, in_transaction=not all_plain(submissions))
+
+    async def insert_within(
+        self, connection: Any, submissions: Sequence[Submission], *, all_or_nothing: bool = False
+    ) -> list[Task | IdempotencyConflict]:
+        now = await self.now()
+        async with borrowed(connection) as db:
+            if all_plain(submissions):
+                return list(await insert_plain(db, self._statements, submissions, now))
+            return await Insert(db, self._statements, now).run(submissions, all_or_nothing=all_or_nothing)
+
+    async def begin(self) -> Transaction:
+        transaction = PostgresTransaction(self._transactions, self.address, self._statements, self.now)
+        await transaction.begin()
+        return transaction
 
     async def claim(self, want: Want) -> Claimed:
         settled: list[Task] = []
@@ -125,13 +141,11 @@ class PostgresStore(Store):
             return []
         groups = kinds(changes)
         done = await self._write(lambda db: swap(db, self._statements, groups), in_transaction=len(groups) > 1)
-        left = list(done)
         answers = []
         for change in changes:
             made = (change.after.id, change.after.version)
-            answers.append(made in left)
-            if made in left:
-                left.remove(made)
+            answers.append(done[made] > 0)
+            done[made] -= 1
         return answers
 
     async def renew(self, renewals: Sequence[Renewal]) -> list[Hold]:

@@ -1,0 +1,103 @@
+"""The user's own connection, of whichever driver, for writes inside the user's transaction."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import asyncpg
+
+from tenure.errors import InvalidInput
+from tenure.stores.postgres.records import Database
+
+
+@contextlib.asynccontextmanager
+async def borrowed(connection: Any) -> AsyncIterator[Database]:
+    """The connection, inside a savepoint of the transaction that is open on it.
+
+    What goes wrong in the block is undone without harm to the rest of the transaction. A
+    connection that commits each statement by itself gets a transaction for the block.
+    """
+    if isinstance(connection, asyncpg.Connection | asyncpg.pool.PoolConnectionProxy):
+        async with connection.transaction():
+            yield connection
+        return
+    origin = type(connection).__module__.partition(".")[0]
+    if origin == "sqlalchemy":
+        async with borrowed(await _under(connection)) as database:
+            yield database
+    elif origin == "psycopg" and hasattr(connection, "cursor"):
+        async with _psycopg(connection) as database:
+            yield database
+    else:
+        msg = (
+            f"connection={connection!r} is none that Tenure knows. Known: connections of asyncpg and psycopg 3, "
+            "and sessions and connections of SQLAlchemy over these."
+        )
+        raise InvalidInput(msg)
+
+
+@contextlib.asynccontextmanager
+async def _psycopg(connection: Any) -> AsyncIterator[Database]:
+    import psycopg
+
+    asynchronous = isinstance(connection, psycopg.AsyncConnection)
+    database: _PsycopgAsync | _PsycopgBlocking = (
+        _PsycopgAsync(connection) if asynchronous else _PsycopgBlocking(connection)
+    )
+    if not connection.autocommit and connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE:
+        # A block that begins a transaction would also commit it. The user's own is begun by any statement.
+        await database.fetch("SELECT 1")
+    if asynchronous:
+        async with connection.transaction():
+            yield database
+    else:
+        with connection.transaction():
+            yield database
+
+
+class _PsycopgAsync:
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    async def fetch(self, query: str, /, *values: Any) -> Sequence[Any]:
+        import psycopg
+
+        async with psycopg.AsyncRawCursor(self._connection, row_factory=psycopg.rows.tuple_row) as cursor:
+            await cursor.execute(query.encode(), values)
+            return await cursor.fetchall() if cursor.description else []
+
+
+class _PsycopgBlocking:
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    async def fetch(self, query: str, /, *values: Any) -> Sequence[Any]:
+        return await asyncio.to_thread(self._fetch, query, values)
+
+    def _fetch(self, query: str, values: tuple[Any, ...]) -> Sequence[Any]:
+        import psycopg
+
+        with psycopg.RawCursor(self._connection, row_factory=psycopg.rows.tuple_row) as cursor:
+            cursor.execute(query.encode(), values)
+            return cursor.fetchall() if cursor.description else []
+
+
+async def _under(connection: Any) -> Any:
+    """The driver's connection under a session or connection of SQLAlchemy, with its transaction begun."""
+    from sqlalchemy import text
+    from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
+    from sqlalchemy.orm import Session
+
+    if isinstance(connection, AsyncSession):
+        connection = await connection.connection()
+    if isinstance(connection, Session):
+        connection = connection.connection()
+    # SQLAlchemy begins a transaction with the first statement that goes through it.
+    if isinstance(connection, AsyncConnection):
+        await connection.execute(text("SELECT 1"))
+        return (await connection.get_raw_connection()).driver_connection
+    connection.execute(text("SELECT 1"))
+    return connection.connection.driver_connection

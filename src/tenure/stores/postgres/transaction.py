@@ -1,0 +1,87 @@
+"""A handler's own writes and the end of its task, in one transaction."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+
+from tenure.errors import StoreUnavailable, TaskNotFound
+from tenure.stores.base import Change, Transaction
+from tenure.stores.postgres.address import Address
+from tenure.stores.postgres.changing import kinds, swap
+from tenure.stores.postgres.connections import Connection, Connections
+from tenure.stores.postgres.records import Statements, column, load
+from tenure.stores.postgres.trouble import Trouble, explained
+from tenure.task import Task
+
+
+class PostgresTransaction(Transaction):
+    """One transaction on a connection of its own.
+
+    The task's row is locked only at the end: until then leases are renewed as usual. A claim that
+    is no longer the newest is refused by the rule, and everything the handler wrote is undone.
+    """
+
+    connection: Connection
+
+    def __init__(
+        self,
+        connections: Connections,
+        address: Address,
+        statements: Statements,
+        now: Callable[[], Awaitable[datetime]],
+    ) -> None:
+        self._connections, self._address = connections, address
+        self._statements, self._now = statements, now
+        self._stack = contextlib.AsyncExitStack()
+
+    async def begin(self) -> None:
+        """Take a connection and begin."""
+        try:
+            self.connection = await self._stack.enter_async_context(self._connections.lend())
+            self._transaction = self.connection.transaction()
+            await self._transaction.start()
+        except Trouble as error:
+            await self.rollback()
+            raise explained(error, self._address.shown) from error
+
+    async def commit(self, task_id: str, rule: Callable[[Task, datetime], Task]) -> Task:
+        try:
+            after = await self._end(task_id, rule)
+            await self._transaction.commit()
+        except Trouble as error:
+            await self.rollback()
+            raise explained(error, self._address.shown) from error
+        except BaseException:
+            await self.rollback()
+            raise
+        await self._stack.aclose()
+        return after
+
+    async def _end(self, task_id: str, rule: Callable[[Task, datetime], Task]) -> Task:
+        if not self.connection.is_in_transaction():
+            msg = "The handler has ended its transaction by itself; only returning from the handler may commit it."
+            raise StoreUnavailable(msg)
+        now = await self._now()
+        key = column(task_id)
+        rows = await self.connection.fetch(self._statements("lock_task"), key)
+        if not rows:
+            rows = await self.connection.fetch(self._statements("get"), [key])
+        if not rows:
+            raise TaskNotFound(task_id)
+        task = load(rows[0])
+        after = rule(task, now)
+        if after is not task:
+            made = await swap(self.connection, self._statements, kinds([Change(task, after)]))
+            assert made, "the row was locked"
+        return after
+
+    async def rollback(self) -> None:
+        connection = getattr(self, "connection", None)
+        if connection is not None:
+            with contextlib.suppress(*Trouble):
+                await self._transaction.rollback()
+            if connection.is_in_transaction():
+                connection.terminate()
+        await self._stack.aclose()

@@ -1,0 +1,239 @@
+"""`context.transaction()`: what a handler writes and the end of its task are one step."""
+
+import asyncio
+
+import pytest
+from asyncpg.transaction import Transaction
+from increments import prove
+
+from tenure import (
+    Context,
+    InvalidInput,
+    PermanentError,
+    RescheduleError,
+    RetryPolicy,
+    TaskStatus,
+    Worker,
+    connect,
+    lifecycle,
+)
+from tenure.stores.base import Change
+from tenure.testing.conformance.steps import claim_one
+
+INSERT = "INSERT INTO ledger VALUES ($1, 1)"
+AT_ONCE = RetryPolicy(base=0, max_delay=0, jitter=0, max_attempts=3)
+
+
+async def run(queue, handler, **settings):
+    """Run one task of the handler to its end."""
+    worker = Worker(queue, poll=0.05, retry=AT_ONCE, **settings)
+    worker.task("pay")(handler)
+    task = await queue.submit("pay", "ada")
+    await worker.run(until_idle=True)
+    return await queue.get(task.id)
+
+
+async def test_the_writes_and_the_completion_are_there_together(queue, ledger):
+    async def pay(input: str, context: Context) -> str:
+        async with context.transaction() as connection:
+            await connection.execute(INSERT, input)
+        assert ledger() == [], "nothing is committed before the handler returns"
+        return "paid"
+
+    task = await run(queue, pay)
+    assert (task.status, task.output, ledger()) == (TaskStatus.Completed, "paid", [("ada", 1)])
+
+
+async def test_a_failure_after_the_block_undoes_its_writes(queue, ledger):
+    async def pay(input: str, context: Context) -> None:
+        async with context.transaction() as connection:
+            await connection.execute(INSERT, input)
+        if context.attempt == 1:
+            raise RuntimeError
+
+    task = await run(queue, pay)
+    assert (task.status, task.attempts, ledger()) == (TaskStatus.Completed, 1, [("ada", 1)])
+
+
+async def test_a_failure_in_the_block_undoes_its_writes(queue, ledger):
+    async def pay(input: str, context: Context) -> None:
+        async with context.transaction() as connection:
+            await connection.execute(INSERT, input)
+            raise PermanentError
+
+    task = await run(queue, pay)
+    assert (task.status, ledger()) == (TaskStatus.Failed, [])
+
+
+async def test_a_failure_that_the_handler_takes_care_of_undoes_the_writes_and_completes(queue, ledger):
+    async def pay(input: str, context: Context) -> str:
+        try:
+            async with context.transaction() as connection:
+                await connection.execute(INSERT, input)
+                raise RuntimeError
+        except RuntimeError:
+            return "not paid"
+
+    task = await run(queue, pay)
+    assert (task.status, task.output, ledger()) == (TaskStatus.Completed, "not paid", [])
+
+
+async def test_a_statement_that_fails_is_a_failed_attempt(queue, ledger):
+    async def pay(input: str, context: Context) -> None:
+        async with context.transaction() as connection:
+            await connection.execute(INSERT, input)
+            if context.attempt == 1:
+                await connection.execute("SELECT 1 / 0")
+
+    task = await run(queue, pay)
+    assert (task.status, task.attempts, ledger()) == (TaskStatus.Completed, 1, [("ada", 1)])
+    assert "division by zero" in task.last_error
+
+
+async def test_a_failed_statement_that_the_handler_hides_cannot_commit(queue, ledger):
+    async def pay(input: str, context: Context) -> None:
+        async with context.transaction() as connection:
+            await connection.execute(INSERT, input)
+            if context.attempt == 1:
+                with pytest.raises(Exception, match="division by zero"):
+                    await connection.execute("SELECT 1 / 0")
+
+    task = await run(queue, pay)
+    assert (task.status, task.attempts, ledger()) == (TaskStatus.Completed, 1, [("ada", 1)])
+
+
+async def test_a_constraint_that_is_checked_at_the_commit_is_a_failed_attempt(queue, ledger, postgres_admin):
+    postgres_admin.execute("ALTER TABLE ledger ADD UNIQUE (who) DEFERRABLE INITIALLY DEFERRED")
+
+    async def pay(input: str, context: Context) -> None:
+        async with context.transaction() as connection:
+            await connection.execute(INSERT, input)
+            await connection.execute(INSERT, input)
+
+    task = await run(queue, pay)
+    assert (task.status, task.attempts, ledger()) == (TaskStatus.Failed, 3, [])
+    assert "ledger_who_key" in task.last_error
+
+
+async def test_a_task_that_is_rescheduled_has_written_nothing(queue, ledger):
+    async def pay(input: str, context: Context) -> None:
+        async with context.transaction() as connection:
+            await connection.execute(INSERT, input)
+        if context.task.reschedules == 0:
+            raise RescheduleError(delay_seconds=0)
+
+    task = await run(queue, pay)
+    assert (task.status, task.attempts, ledger()) == (TaskStatus.Completed, 0, [("ada", 1)])
+
+
+async def test_a_follower_is_submitted_exactly_when_the_task_completes(queue, ledger):
+    async def pay(input: str, context: Context) -> None:
+        async with context.transaction() as connection:
+            await context.queue.submit("thank", input, connection=connection)
+        if context.attempt == 1:
+            raise RuntimeError
+
+    await run(queue, pay)
+    assert len((await queue.list(type="thank")).tasks) == 1
+
+
+async def test_a_zombie_is_undone_by_the_fence(queue, ledger):
+    """Another worker takes the task while the handler sleeps on, and both return."""
+
+    async def pay(input: str, context: Context) -> None:
+        async with context.transaction() as connection:
+            await connection.execute(INSERT, f"fence {context.fence}")
+        if context.fence == 1:
+            stored = await queue.get(context.task.id)
+            given_back = lifecycle.release(stored, stored.fence, await queue.now(), "taken away")
+            assert await queue.store.swap([Change(stored, given_back)]) == [True]
+            taken = await claim_one(queue.store, by="another", types=["pay"])
+            assert taken.fence == 2
+
+    worker = Worker(queue, poll=0.05, worker_id="zombie")
+    worker.task("pay")(pay)
+    task = await queue.submit("pay", "ada")
+    await worker.run(max_tasks=1)
+    stored = await queue.get(task.id)
+    assert (stored.status, stored.worker_id, stored.fence) == (TaskStatus.Running, "another", 2)
+    assert ledger() == []
+
+
+async def test_an_answer_to_the_commit_that_is_lost_is_looked_up(queue, ledger, monkeypatch):
+    """The connection breaks right after the commit: the task has ended, once, and its writes are there, once."""
+    commit = Transaction.commit
+    lost = []
+
+    async def commit_and_lose_the_answer(self):
+        await commit(self)
+        if not lost:
+            lost.append(self)
+            msg = "connection reset"
+            raise ConnectionResetError(msg)
+
+    async def pay(input: str, context: Context) -> None:
+        async with context.transaction() as connection:
+            await connection.execute(INSERT, input)
+            monkeypatch.setattr(Transaction, "commit", commit_and_lose_the_answer)
+
+    task = await run(queue, pay)
+    assert lost
+    assert (task.status, task.attempts, ledger()) == (TaskStatus.Completed, 0, [("ada", 1)])
+
+
+async def test_a_commit_that_never_came_is_a_failed_attempt(queue, ledger, postgres_admin):
+    async def pay(input: str, context: Context) -> None:
+        async with context.transaction() as connection:
+            await connection.execute(INSERT, input)
+            if context.attempt == 1:
+                postgres_admin.execute("SELECT pg_terminate_backend(%s)", [connection.get_server_pid()])
+
+    task = await run(queue, pay)
+    assert (task.status, task.attempts, ledger()) == (TaskStatus.Completed, 1, [("ada", 1)])
+
+
+async def test_a_handler_has_one_transaction(queue, ledger):
+    async def pay(input: str, context: Context) -> None:
+        async with context.transaction():
+            pass
+        with pytest.raises(InvalidInput, match="A handler has one transaction"):
+            async with context.transaction():
+                pass
+
+    assert (await run(queue, pay)).status is TaskStatus.Completed
+
+
+async def test_more_handlers_than_connections_take_turns(postgres_url, ledger):
+    async with connect(f"{postgres_url}?transactions=2") as queue:
+        worker = Worker(queue, concurrency=10, poll=0.05)
+
+        @worker.task("pay")
+        async def pay(input: int, context: Context) -> None:
+            async with context.transaction() as connection:
+                await connection.execute(INSERT, f"{input:02}")
+                await asyncio.sleep(0)
+
+        await queue.submit_many([("pay", number) for number in range(20)])
+        await worker.run(until_idle=True)
+        assert ledger() == [(f"{number:02}", 1) for number in range(20)]
+
+
+@pytest.mark.parametrize("url", ["memory://", "sqlite:///{}/jobs.db"])
+async def test_other_stores_say_which_one_has_it(url, tmp_path):
+    async def pay(input: str, context: Context) -> None:
+        async with context.transaction():
+            pass
+
+    async with connect(url.format(tmp_path)) as queue:
+        task = await run(queue, pay)
+    assert task.status is TaskStatus.Failed
+    assert "A PostgreSQL store has that" in task.last_error
+
+
+def test_increments_under_kills_and_lapsed_leases_are_counted_exactly_once(postgres_url):
+    """The short form; `python tests/postgres/increments.py` does 10,000."""
+    account = prove(postgres_url, tasks=300, workers=2, kills=4)
+    assert account.counter == 300
+    assert account.completed == 300
+    assert account.kills == 4
+    assert account.lapses > 0

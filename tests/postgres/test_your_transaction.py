@@ -1,0 +1,219 @@
+"""A submit can be a part of the user's own transaction: it commits with it, and it is undone with it."""
+
+import contextlib
+
+import asyncpg
+import psycopg
+import pytest
+import sqlalchemy
+from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
+from sqlalchemy.orm import Session
+
+import tenure.sync
+from tenure import IdempotencyConflict, InvalidInput, connect
+
+INSERT = "INSERT INTO ledger VALUES ('ada', 1)"
+
+
+class Undo(Exception):
+    """Why the user's transaction is not committed."""
+
+
+class OfAsyncpg:
+    @contextlib.asynccontextmanager
+    async def begin(self, url):
+        connection = await asyncpg.connect(url)
+        try:
+            async with connection.transaction():
+                yield connection
+        finally:
+            await connection.close()
+
+    async def write(self, connection):
+        await connection.execute(INSERT)
+
+
+class OfPsycopg:
+    @contextlib.asynccontextmanager
+    async def begin(self, url):
+        async with await psycopg.AsyncConnection.connect(url) as connection:
+            yield connection
+
+    async def write(self, connection):
+        await connection.execute(INSERT)
+
+
+class OfPsycopgBlocking:
+    @contextlib.asynccontextmanager
+    async def begin(self, url):
+        with psycopg.connect(url) as connection:
+            yield connection
+
+    async def write(self, connection):
+        connection.execute(INSERT)
+
+
+class OfSqlalchemy:
+    """A session that works with `await`, over the driver that the address names."""
+
+    def __init__(self, driver):
+        self.driver = driver
+
+    @contextlib.asynccontextmanager
+    async def begin(self, url):
+        engine = create_async_engine(url.replace("postgresql:", f"postgresql+{self.driver}:"))
+        try:
+            async with AsyncSession(engine) as session, session.begin():
+                yield session
+        finally:
+            await engine.dispose()
+
+    async def write(self, session):
+        await session.execute(sqlalchemy.text(INSERT))
+
+
+class OfSqlalchemyBlocking:
+    @contextlib.asynccontextmanager
+    async def begin(self, url):
+        engine = sqlalchemy.create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
+        try:
+            with Session(engine) as session, session.begin():
+                yield session
+        finally:
+            engine.dispose()
+
+    async def write(self, session):
+        session.execute(sqlalchemy.text(INSERT))
+
+
+DRIVERS = {
+    "asyncpg": OfAsyncpg(),
+    "psycopg": OfPsycopg(),
+    "psycopg, blocking": OfPsycopgBlocking(),
+    "SQLAlchemy over asyncpg": OfSqlalchemy("asyncpg"),
+    "SQLAlchemy over psycopg": OfSqlalchemy("psycopg_async"),
+    "SQLAlchemy, blocking": OfSqlalchemyBlocking(),
+}
+OPTIONS = {
+    "plain": {},
+    "with a key": {"idempotency_key": "order-1"},
+    "with an id": {"task_id": "mine"},
+    "with an ordering key and tags": {"ordering_key": "user-1", "tags": ["a", "b"]},
+}
+
+drivers = pytest.mark.parametrize("driver", DRIVERS.values(), ids=DRIVERS)
+options = pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+
+
+@drivers
+@options
+async def test_it_is_invisible_before_the_commit_and_there_after_it(queue, postgres_url, ledger, driver, options):
+    async with driver.begin(postgres_url) as connection:
+        task = await queue.submit("greet", {"n": 1}, connection=connection, **options)
+        await driver.write(connection)
+        assert await queue.get(task.id) is None
+        assert (await queue.counts())["pending"] == 0
+    assert (await queue.get(task.id)) == task
+    assert (await queue.counts())["pending"] == 1
+    assert ledger() == [("ada", 1)]
+
+
+@drivers
+@options
+@pytest.mark.parametrize("first", ["submit", "write"])
+async def test_it_is_undone_with_the_rest(queue, postgres_url, ledger, driver, options, first):
+    with contextlib.suppress(Undo):
+        async with driver.begin(postgres_url) as connection:
+            if first == "write":
+                await driver.write(connection)
+            task = await queue.submit("greet", connection=connection, **options)
+            if first == "submit":
+                await driver.write(connection)
+            raise Undo
+    assert await queue.get(task.id) is None
+    assert ledger() == []
+    again = await queue.submit("greet", **options)
+    assert again.created
+
+
+@drivers
+async def test_a_conflict_of_keys_undoes_nothing_else(queue, postgres_url, ledger, driver):
+    await queue.submit("greet", {"n": 1}, idempotency_key="order-1")
+    async with driver.begin(postgres_url) as connection:
+        await driver.write(connection)
+        with pytest.raises(IdempotencyConflict):
+            await queue.submit("greet", {"n": 2}, idempotency_key="order-1", connection=connection)
+        other = await queue.submit("greet", {"n": 3}, connection=connection)
+    assert ledger() == [("ada", 1)]
+    assert (await queue.get(other.id)) is not None
+
+
+@drivers
+async def test_a_repeat_finds_the_task_of_its_own_transaction(queue, postgres_url, driver):
+    async with driver.begin(postgres_url) as connection:
+        first = await queue.submit("greet", idempotency_key="order-1", connection=connection)
+        again = await queue.submit("greet", idempotency_key="order-1", connection=connection)
+        assert (again.id, again.created) == (first.id, False)
+    assert (await queue.counts())["pending"] == 1
+
+
+@drivers
+async def test_a_batch_is_a_part_of_the_transaction_too(queue, postgres_url, driver):
+    async with driver.begin(postgres_url) as connection:
+        tasks = await queue.submit_many([("greet", n) for n in range(3)], connection=connection, queue="mail")
+        assert (await queue.counts("mail"))["pending"] == 0
+    assert [task.id for task in (await queue.list(queue="mail")).tasks] == [task.id for task in reversed(tasks)]
+
+
+async def test_without_a_transaction_the_submit_is_one(queue, postgres_url):
+    connection = await asyncpg.connect(postgres_url)
+    task = await queue.submit("greet", idempotency_key="k", connection=connection)
+    assert (await queue.get(task.id)) == task
+    await connection.close()
+    with psycopg.connect(postgres_url, autocommit=True) as plain:
+        task = await queue.submit("greet", idempotency_key="l", connection=plain)
+        assert (await queue.get(task.id)) == task
+
+
+async def test_two_transactions_with_one_key_make_one_task(queue, postgres_url):
+    first, second = await asyncpg.connect(postgres_url), await asyncpg.connect(postgres_url)
+    async with first.transaction():
+        mine = await queue.submit("greet", idempotency_key="k", connection=first)
+    async with second.transaction():
+        theirs = await queue.submit("greet", idempotency_key="k", connection=second)
+    assert (theirs.id, theirs.created) == (mine.id, False)
+    await first.close()
+    await second.close()
+
+
+def test_a_blocking_queue_takes_a_blocking_connection(postgres_url, ledger):
+    with tenure.sync.connect(postgres_url) as queue, psycopg.connect(postgres_url) as connection:
+        task = queue.submit("greet", connection=connection)
+        connection.execute(INSERT)
+        connection.rollback()
+        assert queue.get(task.id) is None
+        assert ledger() == []
+
+
+async def test_a_task_of_an_ordering_key_waits_for_nobody_who_has_not_committed(queue, postgres_url):
+    connection = await asyncpg.connect(postgres_url)
+    transaction = connection.transaction()
+    await transaction.start()
+    await queue.submit("greet", "first", ordering_key="k", connection=connection)
+    second = await queue.submit("greet", "second", ordering_key="k")
+    assert (await queue.get(second.id)).status == "pending"
+    await transaction.rollback()
+    await connection.close()
+
+
+@pytest.mark.parametrize("connection", [[], "postgresql://", 5], ids=repr)
+async def test_an_unknown_connection_is_answered_with_the_known_ones(queue, connection):
+    with pytest.raises(InvalidInput, match="Known: connections of asyncpg and psycopg 3"):
+        await queue.submit("greet", connection=connection)
+
+
+@pytest.mark.parametrize("url", ["memory://", "sqlite:///{}/jobs.db"])
+async def test_other_stores_say_which_one_has_it(url, tmp_path):
+    async with connect(url.format(tmp_path)) as queue:
+        with pytest.raises(InvalidInput, match="A PostgreSQL store has that"):
+            await queue.submit("greet", connection=object())
