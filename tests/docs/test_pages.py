@@ -48,3 +48,11 @@ def test_every_link_into_a_page_names_a_heading(page):
         headings = re.findall(r"^#+ (.+)$", (page.parent / target if target else page).read_text(), re.MULTILINE)
         anchors = [re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings]
         assert anchor in anchors
+
+
+def test_every_file_that_the_architecture_names_is_there():
+    source = ROOT / "src" / "tenure"
+    places = [source, ROOT, source / "stores" / "sqlite", source / "stores" / "sqlite" / "sql"]
+    named = set(re.findall(r"`([\w/]+\.(?:py|sql|toml)|[\w/]+/)`", (ROOT / "docs" / "architecture.md").read_text()))
+    assert len(named) > 20
+    assert not [name for name in named if not any((place / name).exists() for place in places)]
