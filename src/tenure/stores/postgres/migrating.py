@@ -66,8 +66,13 @@ async def schema_version(address: Address) -> int:
 
 
 async def _version(db: Connection, schema: str) -> int:
-    table = in_schema("tenure.schema_versions", schema)
-    if await db.fetchval("SELECT to_regclass($1)::text", table) is None:
+    # Not to_regclass(): it may answer from memory, from before the lock was waited for.
+    found = await db.fetchval(
+        "SELECT count(*) FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace"
+        " WHERE nspname = $1 AND relname = 'schema_versions'",
+        schema,
+    )
+    if not found:
         return 0
-    newest: int | None = await db.fetchval(f"SELECT max(version) FROM {table}")  # noqa: S608 - a checked name
+    newest: int | None = await db.fetchval(in_schema("SELECT max(version) FROM tenure.schema_versions", schema))
     return newest or 0

@@ -1,0 +1,178 @@
+"""The schema: set up once, however many start together, under any name, and refused when it is too new."""
+
+import asyncio
+import subprocess
+import sys
+
+import asyncpg
+import psycopg
+import pytest
+
+from tenure import InvalidURL, StoreTooNew, StoreUnusable, Worker, connect
+from tenure.stores import schema
+from tenure.stores.postgres.address import read_address
+from tenure.stores.postgres.migrating import scripts
+from tenure.testing.conformance.steps import brought_to
+
+START = "import asyncio, sys, tenure; asyncio.run(tenure.connect(sys.argv[1])._open())"
+
+
+@pytest.fixture
+def named(postgres_server, postgres_admin):
+    """The address of a schema that is not there yet."""
+    postgres_admin.execute("DROP SCHEMA IF EXISTS jobs CASCADE")
+    yield f"{postgres_server.url}?schema=jobs"
+    postgres_admin.execute("DROP SCHEMA IF EXISTS jobs CASCADE")
+
+
+async def test_twenty_that_start_at_once_set_it_up_once(named, postgres_admin):
+    async def start():
+        return await connect(named)
+
+    queues = await asyncio.gather(*(start() for _ in range(20)))
+    assert postgres_admin.execute("SELECT version FROM jobs.schema_versions").fetchall() == [(1,)]
+    tasks = await asyncio.gather(*(queue.submit("greet", number) for number, queue in enumerate(queues)))
+    assert len({task.id for task in tasks}) == 20
+    for queue in queues:
+        await queue.close()
+
+
+def test_processes_that_start_at_once_set_it_up_once(named, postgres_admin):
+    programs = [subprocess.Popen([sys.executable, "-c", START, named]) for _ in range(4)]
+    assert [program.wait(60) for program in programs] == [0] * 4
+    assert postgres_admin.execute("SELECT version FROM jobs.schema_versions").fetchall() == [(1,)]
+
+
+async def test_schemas_of_two_names_know_nothing_of_each_other(queue, named):
+    async with connect(named) as other:
+        mine = await queue.submit("greet", "mine", task_id="same", ordering_key="k")
+        theirs = await other.submit("greet", "theirs", task_id="same", ordering_key="k")
+        assert (mine.created, theirs.created) == (True, True)
+        worker = Worker(other, poll=0.05)
+
+        @worker.task("greet")
+        async def greet(input: str) -> str:
+            return input
+
+        await worker.run(until_idle=True)
+        assert (await other.get("same")).output == "theirs"
+        assert (await queue.get("same")).status == "pending"
+
+
+@pytest.mark.parametrize("name", ["", "Jobs", "my-jobs", 'a"b', "1a", "x" * 49, "a.b"])
+def test_a_name_that_could_be_misread_is_refused(name):
+    with pytest.raises(InvalidURL, match="small letters, digits and underscores"):
+        read_address(f"postgresql://db/jobs?schema={name}")
+
+
+@pytest.mark.parametrize("option", ["poll_only=maybe", "connections=0", "transactions=x", "timeout=-1"])
+def test_a_value_that_makes_no_sense_is_refused(option):
+    with pytest.raises(InvalidURL, match=option.partition("=")[0]):
+        read_address(f"postgresql://db/jobs?{option}")
+
+
+def test_an_unknown_option_is_answered_with_the_known_ones():
+    with pytest.raises(InvalidURL, match=r"Unknown option 'speed'.*Known: schema, poll_only"):
+        read_address("postgresql://db/jobs?speed=9")
+
+
+def test_what_the_driver_needs_is_passed_on():
+    address = read_address("postgres://ada:pass@db:5433/jobs?schema=mail&sslmode=require&poll_only=yes")
+    assert address.dsn == "postgresql://ada:pass@db:5433/jobs?sslmode=require"
+    assert (address.schema, address.poll_only) == ("mail", True)
+    assert address.shown == "db:5433/jobs"
+
+
+async def test_a_schema_of_a_newer_tenure_is_refused_untouched(named, postgres_admin):
+    async with connect(named):
+        pass
+    postgres_admin.execute("INSERT INTO jobs.schema_versions (version) VALUES (2)")
+    with pytest.raises(StoreTooNew, match="has version 2; this Tenure knows versions up to 1"):
+        await connect(named)
+    assert postgres_admin.execute("SELECT max(version) FROM jobs.schema_versions").fetchone() == (2,)
+
+
+async def test_a_worker_that_runs_already_goes_on_when_the_schema_becomes_newer(named, postgres_admin):
+    async with connect(named) as queue:
+        await queue.submit("greet")
+        postgres_admin.execute("INSERT INTO jobs.schema_versions (version) VALUES (2)")
+        postgres_admin.execute("ALTER TABLE jobs.tasks ADD COLUMN unheard_of text")
+        worker = Worker(queue, poll=0.05)
+
+        @worker.task("greet")
+        async def greet(input: None) -> None:
+            return None
+
+        assert await worker.run(until_idle=True) == 1
+
+
+async def test_a_schema_that_is_not_there_and_cannot_be_made_is_said(postgres_server, postgres_admin):
+    postgres_admin.execute("DROP ROLE IF EXISTS guest; CREATE ROLE guest LOGIN")
+    with pytest.raises(StoreUnusable, match="Grant this user what Tenure needs"):
+        await connect(f"postgresql://guest@127.0.0.1:{postgres_server.port}/postgres?schema=nowhere")
+    postgres_admin.execute("DROP ROLE guest")
+
+
+async def test_a_user_without_the_right_to_create_can_use_what_is_there(postgres_url, postgres_server, postgres_admin):
+    postgres_admin.execute("DROP ROLE IF EXISTS guest; CREATE ROLE guest LOGIN")
+    postgres_admin.execute("GRANT USAGE ON SCHEMA tenure TO guest")
+    postgres_admin.execute("GRANT ALL ON ALL TABLES IN SCHEMA tenure TO guest")
+    postgres_admin.execute("GRANT ALL ON ALL SEQUENCES IN SCHEMA tenure TO guest")
+    async with connect(f"postgresql://guest@127.0.0.1:{postgres_server.port}/postgres") as queue:
+        assert (await queue.submit("greet")).created
+    postgres_admin.execute("DROP OWNED BY guest; DROP ROLE guest")
+
+
+async def test_the_printed_scripts_make_the_same_schema(named, postgres_admin):
+    for script in scripts("jobs"):
+        postgres_admin.execute(script)
+    assert await schema.versions(named) == (1, 1)
+    async with connect(named) as queue:
+        assert (await queue.submit("greet")).created
+
+
+async def test_the_version_can_be_asked_without_a_change(named, postgres_admin):
+    assert await schema.versions(named) == (0, 1)
+    assert postgres_admin.execute("SELECT to_regnamespace('jobs')").fetchone() == (None,)
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        "status = 'completed'",
+        "lease_expires_at = NULL",
+        "worker_id = NULL",
+        "status = 'pending'",
+        "claimed_at = NULL",
+    ],
+)
+async def test_the_database_itself_ties_a_lease_to_its_status(queue, postgres_admin, lie):
+    task = await brought_to(queue, "running")
+    with pytest.raises(psycopg.errors.CheckViolation):
+        postgres_admin.execute(f"UPDATE tenure.tasks SET {lie} WHERE id = %s", [task.id])
+
+
+async def test_the_database_itself_keeps_open_tasks_out_of_the_ended_ones(queue, postgres_admin):
+    task = await brought_to(queue, "completed")
+    for lie in ("status = 'running'", "ended_at = NULL"):
+        with pytest.raises(psycopg.errors.CheckViolation):
+            postgres_admin.execute(f"UPDATE tenure.ended SET {lie} WHERE id = %s", [task.id])
+
+
+async def test_the_store_tells_about_itself(queue):
+    about = await queue.store.about()
+    assert about["store"].startswith("PostgreSQL ")
+    assert about["schema"] == "tenure, version 1"
+    assert about["news"] == "LISTEN/NOTIFY"
+
+
+async def test_its_own_statements_survive_any_time_zone_of_the_server(queue, postgres_url, postgres_admin):
+    postgres_admin.execute("ALTER ROLE postgres SET timezone = 'Pacific/Apia'")
+    try:
+        connection = await asyncpg.connect(postgres_url)
+        task = await queue.submit("greet", delay=3600, connection=connection)
+        await connection.close()
+        async with connect(postgres_url) as other:
+            assert (await other.get(task.id)) == task
+    finally:
+        postgres_admin.execute("ALTER ROLE postgres RESET timezone")
