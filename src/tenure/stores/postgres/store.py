@@ -126,6 +126,7 @@ class PostgresStore(Store):
                 )
             if not answer.damages:
                 break
+            anyway = False
         if tasks or settled:
             await self._written(silently=not settled)
         return Claimed(tasks, settled, None if tasks else answer.next_due)
