@@ -12,7 +12,6 @@ import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit, urlunsplit
 
 from tenure.errors import InvalidInput, one_of
 
@@ -84,18 +83,6 @@ def find_settings(
     if url:
         found["url"] = Setting(url, "--url")
     return found
-
-
-def without_password(url: str) -> str:
-    """An address that may be shown to anybody.
-
-    >>> without_password("postgresql://ada:secret@host/jobs")
-    'postgresql://ada:***@host/jobs'
-    """
-    parts = urlsplit(url)
-    if not parts.password:
-        return url
-    return urlunsplit(parts._replace(netloc=parts.netloc.replace(f":{parts.password}@", ":***@")))
 
 
 def _chosen_profile(

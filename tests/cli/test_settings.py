@@ -3,7 +3,8 @@
 import pytest
 
 from tenure.errors import InvalidInput
-from tenure.settings import find_settings, without_password
+from tenure.settings import find_settings
+from tenure.stores.options import without_password
 
 FILE = """
 url = "sqlite:///jobs.db"

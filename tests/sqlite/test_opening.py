@@ -12,6 +12,7 @@ import pytest
 
 from tenure import InvalidURL, StoreError, StoreTooNew, StoreUnusable, Worker, connect
 from tenure.stores.sql import migrations
+from tenure.stores.sqlite import SqliteStore
 from tenure.stores.sqlite.connection import PACKAGE
 
 PROGRAM = str(Path(__file__).with_name("programs.py"))
@@ -194,3 +195,10 @@ async def test_giving_up_on_a_call_does_not_harm_the_store(path, url):
             await asyncio.sleep(0)
             call.cancel()
         assert (await queue.submit("job", None)).created
+
+
+def test_an_sqlite_that_is_too_old_is_refused_with_both_versions(path, monkeypatch):
+    monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 31, 1))
+    monkeypatch.setattr(sqlite3, "sqlite_version", "3.31.1")
+    with pytest.raises(StoreUnusable, match=r"SQLite 3\.31\.1; Tenure needs 3\.38\.0 or newer"):
+        SqliteStore(path)

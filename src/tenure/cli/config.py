@@ -25,7 +25,7 @@ class Shell(enum.StrEnum):
 @command(config)
 async def show(session: Session) -> None:
     """Every setting, and where it came from."""
-    from tenure.settings import without_password
+    from tenure.stores.options import without_password
 
     settings = session.settings
     values = {**({"profile": settings.profile} if settings.profile else {}), **settings}

@@ -23,7 +23,7 @@ async def doctor(session: Session) -> int:
 
     from tenure import __version__
     from tenure.doctor import Finding, examine
-    from tenure.settings import without_password
+    from tenure.stores.options import without_password
 
     out = session.out
     problems = 0

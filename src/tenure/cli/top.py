@@ -111,7 +111,7 @@ async def _picture(queue: Queue, session: Session, pace: float) -> Group:
     from rich.console import Group
     from rich.text import Text
 
-    from tenure.settings import without_password
+    from tenure.stores.options import without_password
 
     figures, rates = await queue.stats(), await queue.throughput()
     now = figures.now

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from tenure.errors import InvalidURL, MissingExtra, one_of
 from tenure.stores.base import Store
-from tenure.stores.options import read_options
+from tenure.stores.options import read_options, without_password
 
 __all__ = ["EXAMPLES", "open_store", "read_options", "sqlite_path"]
 
@@ -18,9 +18,6 @@ EXAMPLES = {
     "memory": "memory://",
     "sqlite": "sqlite:///jobs.db",
     "postgresql": "postgresql://user@host/database",
-    "s3": "s3://bucket/prefix",
-    "dynamodb": "dynamodb://table?region=eu-central-1",
-    "etcd": "etcd://host:2379/prefix",
 }
 
 
@@ -30,7 +27,9 @@ def open_store(url: str, clock: Callable[[], datetime] | None = None) -> Store:
     if scheme == "postgres":
         scheme = "postgresql"
     if scheme not in EXAMPLES:
-        msg = f"Cannot connect to {url!r}. {one_of('kind of store', scheme or url, list(EXAMPLES))} Example: sqlite:///jobs.db"
+        shown = without_password(str(url))
+        kind = one_of("kind of store", scheme or shown, list(EXAMPLES))
+        msg = f"Cannot connect to {shown!r}. {kind} Example: sqlite:///jobs.db"
         raise InvalidURL(msg)
     timed: dict[str, Any] = {} if clock is None else {"clock": clock}
     if scheme == "memory":
@@ -42,14 +41,11 @@ def open_store(url: str, clock: Callable[[], datetime] | None = None) -> Store:
         from tenure.stores.sqlite import SqliteStore
 
         return SqliteStore(sqlite_path(url), **timed)
-    if scheme == "postgresql":
-        try:
-            from tenure.stores.postgres import PostgresStore
-        except ModuleNotFoundError:
-            raise MissingExtra("A postgresql store", "postgres") from None
-
-        return PostgresStore(url, **timed)
-    raise MissingExtra(f"A {scheme} store", "postgres" if scheme == "postgresql" else scheme)
+    try:
+        from tenure.stores.postgres import PostgresStore
+    except ModuleNotFoundError:
+        raise MissingExtra("A postgresql store", "postgres") from None
+    return PostgresStore(url, **timed)
 
 
 def sqlite_path(url: str) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from urllib.parse import parse_qsl, urlsplit
 
 from tenure.errors import InvalidURL
@@ -16,3 +17,13 @@ def read_options(url: str, known: tuple[str, ...]) -> dict[str, str]:
             msg = f"Unknown option {name!r} in the address of the store. {listed}"
             raise InvalidURL(msg)
     return options
+
+
+def without_password(url: str) -> str:
+    """An address that may be shown to anybody.
+
+    >>> without_password("postgresql://ada:secret@host/jobs?sslpassword=secret&schema=mail")
+    'postgresql://ada:***@host/jobs?sslpassword=***&schema=mail'
+    """
+    url = re.sub(r"(://[^:@/?]*):[^@/]*@", r"\1:***@", url)
+    return re.sub(r"(password=)[^&]*", r"\1***", url)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
@@ -14,10 +14,9 @@ import msgspec
 from tenure import lifecycle
 from tenure.errors import DamagedRecord
 from tenure.stores.base import PAUSE, Change, Claimed, Want, paused_queues
-from tenure.stores.sqlite.bulk import run_many
 from tenure.stores.sqlite.changing import overdue, swap
 from tenure.stores.sqlite.records import Lane, count, notes, set_aside, statement
-from tenure.task import FORMAT, Task, decode, encode
+from tenure.task import FORMAT, Task, decode
 from tenure.times import from_micros, to_micros
 
 OVERDUE_LIMIT = 1000
@@ -25,25 +24,29 @@ OVERDUE_LIMIT = 1000
 _tasks_decoder = msgspec.json.Decoder(list[Task])
 
 
-def claim(db: sqlite3.Connection, want: Want, now: datetime) -> Claimed:
-    """Settle what is overdue, then take what is due, all in one transaction."""
+def take(db: sqlite3.Connection, want: Want, now: datetime) -> Claimed:
+    """Settle what is overdue, then take what is due, all in one transaction.
+
+    The tasks are returned as they were found; `lifecycle.claim` says what they are now.
+    """
     settled = _settle_overdue(db, now)
-    lease_end = to_micros(lifecycle.later(now, want.lease))
-    claimed: list[Task] = []
-    updates = []
-    for seq, task in _due(db, want, now, want.count):
-        running = lifecycle.claim(
-            task, worker_id=want.worker_id, now=now, lease=want.lease, policy_max=want.types[task.type]
-        )
-        claimed.append(running)
-        updates.append((running.version, running.fence, lease_end, want.worker_id, encode(running), seq))
-    run_many(db, statement("claim"), updates)
+    found: list[Task] = []
+    seqs: defaultdict[int | None, list[int]] = defaultdict(list)
     counts: Counter[Lane] = Counter()
-    for task in claimed:
+    for seq, task in _due(db, want, now, want.count):
+        found.append(task)
+        seqs[want.types[task.type]].append(seq)
         counts[task.queue, task.type, "pending"] -= 1
         counts[task.queue, task.type, "running"] += 1
+    claim = {
+        "now": to_micros(now),
+        "lease_end": to_micros(lifecycle.later(now, want.lease)),
+        "worker_id": want.worker_id,
+    }
+    for policy_max, numbers in seqs.items():
+        db.execute(statement("claim"), {**claim, "policy_max": policy_max, "seqs": json.dumps(numbers)})
     count(db, counts)
-    return Claimed(claimed, settled, None if claimed else _next_due(db, want, now))
+    return Claimed(found, settled, None if found else _next_due(db, want, now))
 
 
 def nothing_to_do(db: sqlite3.Connection, want: Want, now: datetime) -> Claimed | None:

@@ -14,6 +14,8 @@ from tenure.errors import StoreError, StoreFull, StoreTooNew, StoreUnavailable, 
 from tenure.stores.sql import migrations
 
 PACKAGE = "tenure.stores.sqlite"
+OLDEST = (3, 38, 0)
+"""The oldest SQLite with all that is used: STRICT tables, UPDATE … FROM, RETURNING, and JSON in the box."""
 LOCK_PATIENCE = 60.0
 """Seconds that a write waits for other processes. Each holds the lock for milliseconds, so this is never short."""
 
@@ -43,6 +45,12 @@ def open_connection(path: Path) -> sqlite3.Connection:
             raise
         return connection
 
+    if sqlite3.sqlite_version_info < OLDEST:
+        msg = (
+            f"This Python comes with SQLite {sqlite3.sqlite_version}; Tenure needs {'.'.join(map(str, OLDEST))} or newer. "
+            "Use a newer Python or system library, or another store."
+        )
+        raise StoreUnusable(msg)
     if not path.parent.is_dir():
         msg = f"Cannot open {path}: the folder {path.parent} does not exist. Create it, or choose another file."
         raise StoreUnusable(msg)

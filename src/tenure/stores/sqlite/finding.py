@@ -10,7 +10,7 @@ import msgspec
 
 from tenure.errors import DamagedRecord, InvalidInput
 from tenure.stores.base import Page, Query
-from tenure.stores.sqlite.records import DAMAGED, load, log
+from tenure.stores.sqlite.records import COLUMNS, DAMAGED, load, log
 from tenure.task import TaskStatus
 from tenure.times import to_micros
 
@@ -26,18 +26,18 @@ def find(db: sqlite3.Connection, query: Query) -> Page:
     order = rank if query.oldest else rank.replace(",", " DESC,") + " DESC"
     # The parts are fixed texts of this module; every value is a parameter.
     statement = (
-        f"SELECT seq, id, record, lease_expires_at, progress, ended_at FROM tenure_tasks {_index(query)}"  # noqa: S608
+        f"SELECT {COLUMNS}, ended_at FROM tenure_tasks {_index(query)}"  # noqa: S608
         f" WHERE {' AND '.join(conditions)} ORDER BY {order} LIMIT ?"
     )
     rows = db.execute(statement, (*values, query.limit + 1)).fetchall()
     tasks = []
     for row in rows[: query.limit]:
         try:
-            tasks.append(load(row[:5]))
+            tasks.append(load(row[:-1]))
         except DamagedRecord as damage:
             log.warning("%s", damage)
     last = rows[query.limit - 1] if len(rows) > query.limit else None
-    return Page(tasks, last and json.dumps([last[5], last[0]] if by_end else [last[0]]))
+    return Page(tasks, last and json.dumps([last[-1], last[0]] if by_end else [last[0]]))
 
 
 def _index(query: Query) -> str:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import sqlite3
 from collections import Counter
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import msgspec
 
-from tenure.errors import DamagedRecord
+from tenure import lifecycle
+from tenure.errors import CannotClaim, DamagedRecord
 from tenure.stores import sql
 from tenure.stores.base import Note
 from tenure.stores.sqlite.bulk import run_many
@@ -22,7 +23,8 @@ DAMAGED = "damaged"
 log = logging.getLogger("tenure.store")
 _progress_decoder = msgspec.json.Decoder(Progress)
 
-Row = tuple[int, str, bytes, int | None, bytes | None]
+COLUMNS = "seq, id, record, lease_expires_at, progress, worker_id, fence, claimed_at, policy_max"
+Row = tuple[int, str, bytes, int | None, bytes | None, str | None, int, int | None, int | None]
 Lane = tuple[str, str, str]
 
 
@@ -32,9 +34,16 @@ def statement(name: str) -> str:
 
 
 def load(row: Row) -> Task:
-    """A row as a task: while it runs, lease and progress are newer in their columns than in the record."""
-    _, task_id, record, lease_end, progress = row
+    """A row as a task.
+
+    A claim writes columns only, because most of its cost would be the record: the record of a
+    claimed task is the one before, and the rule says what the claim made of it. While the task
+    runs, lease and progress are newer in their columns, too.
+    """
+    _, task_id, record, lease_end, progress, worker_id, fence, claimed_at, policy_max = row
     task = decode(record, task_id)
+    if claimed_at is not None:
+        task = _claimed(task, worker_id or "", from_micros(claimed_at), policy_max, fence)
     if task.status is not TaskStatus.Running or lease_end is None:
         return task
     return msgspec.structs.replace(
@@ -42,6 +51,15 @@ def load(row: Row) -> Task:
         lease_expires_at=from_micros(lease_end),
         progress=task.progress if progress is None else _progress_decoder.decode(progress),
     )
+
+
+def _claimed(task: Task, worker_id: str, now: datetime, policy_max: int | None, fence: int) -> Task:
+    try:
+        return lifecycle.claim(
+            task, worker_id=worker_id, now=now, lease=timedelta(0), policy_max=policy_max, fence=fence
+        )
+    except CannotClaim as error:
+        raise DamagedRecord(task.id, str(error)) from None
 
 
 def get(db: sqlite3.Connection, task_id: str) -> Task | None:

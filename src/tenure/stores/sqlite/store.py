@@ -16,10 +16,11 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from tenure import lifecycle
 from tenure.errors import IdempotencyConflict
 from tenure.stores.base import Change, Claimed, Count, Hold, Note, Page, Piece, Query, Renewal, Store, Want
 from tenure.stores.sqlite.changing import forget, overdue, prune, renew, swap
-from tenure.stores.sqlite.claiming import claim, nothing_to_do
+from tenure.stores.sqlite.claiming import nothing_to_do, take
 from tenure.stores.sqlite.connection import about, migrate, open_connection
 from tenure.stores.sqlite.finding import find
 from tenure.stores.sqlite.inserting import Insert
@@ -66,12 +67,22 @@ class SqliteStore(Store):
         )
 
     async def claim(self, want: Want) -> Claimed:
-        def look(db: sqlite3.Connection) -> Claimed | None:
-            return nothing_to_do(db, want, self._clock()) if self._idle else None
+        def look(db: sqlite3.Connection) -> tuple[Claimed, datetime] | None:
+            now = self._clock()
+            nothing = nothing_to_do(db, want, now) if self._idle else None
+            return None if nothing is None else (nothing, now)
 
-        claimed = await self._writer.call_if_needed(look, lambda db: claim(db, want, self._clock()))
-        self._idle = not claimed.tasks
-        return claimed
+        def work(db: sqlite3.Connection) -> tuple[Claimed, datetime]:
+            now = self._clock()
+            return take(db, want, now), now
+
+        taken, now = await self._writer.call_if_needed(look, work)
+        self._idle = not taken.tasks
+        running = [
+            lifecycle.claim(task, worker_id=want.worker_id, now=now, lease=want.lease, policy_max=want.types[task.type])
+            for task in taken.tasks
+        ]
+        return Claimed(running, taken.overdue, taken.next_due)
 
     async def swap(self, changes: Sequence[Change]) -> list[bool]:
         return await self._writer.call(lambda db: swap(db, changes))

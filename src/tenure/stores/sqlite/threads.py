@@ -71,7 +71,13 @@ class ConnectionThread:
                     self._calls.put(None)
                     break
                 group.append(following)
-            self._serve(group)
+            try:
+                self._serve(group)
+            except BaseException as error:
+                # Whatever it was: this thread must live on, and nobody may wait for an answer that never comes.
+                for call in group:
+                    call.error = call.error or error
+                    call.finish(self._path)
         self._connection.close()
 
     def _serve(self, group: list[_Call]) -> None:
@@ -164,7 +170,7 @@ class _Call:
             self.error = error
 
     def finish(self, path: Path) -> None:
-        if not self.answer.set_running_or_notify_cancel():
+        if self.answer.done() or not self.answer.set_running_or_notify_cancel():
             return
         if isinstance(self.error, sqlite3.Error):
             self.answer.set_exception(explained(self.error, path))

@@ -18,6 +18,8 @@ CREATE TABLE tenure_tasks (
     ended_at INTEGER,
     ordering_key TEXT,
     worker_id TEXT,
+    claimed_at INTEGER,                   -- with policy_max: a claim that the record does not know yet (see records.py)
+    policy_max INTEGER,
     cancel_requested INTEGER NOT NULL DEFAULT 0,
     progress BLOB,
     record BLOB NOT NULL,

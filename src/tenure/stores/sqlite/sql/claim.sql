@@ -1,6 +1,5 @@
--- claim.sql: claimed tasks, inside the transaction that found them.
+-- claim.sql: claimed tasks, inside the transaction that found them. The record learns of it with the next change.
 UPDATE tenure_tasks
-SET status = 'running', version = new.column1, fence = new.column2, lease_expires_at = new.column3,
-    worker_id = new.column4, progress = NULL, record = new.column5
-FROM (VALUES (?, ?, ?, ?, ?, ?)) AS new
-WHERE tenure_tasks.seq = new.column6
+SET status = 'running', version = version + 1, fence = fence + 1, lease_expires_at = :lease_end,
+    worker_id = :worker_id, claimed_at = :now, policy_max = :policy_max, progress = NULL
+WHERE seq IN (SELECT value FROM json_each(:seqs))
