@@ -92,15 +92,10 @@ def _to_ended_row(change: Change) -> tuple[Any, ...]:
     return (
         column(task.id),
         before.version,
-        before.lease_expires_at if change.if_unrenewed else None,
-        before.status.value,
-        task.version,
         task.status.value,
         task.attempts,
-        task.fence,
-        task.available_at,
         task.ended_at,
-        task.cancel_requested,
+        before.lease_expires_at if change.if_unrenewed else None,
         encode(task),
     )
 

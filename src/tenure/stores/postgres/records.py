@@ -103,9 +103,14 @@ def micros(lease: timedelta) -> int:
     return min(lease, _LONGEST) // timedelta(microseconds=1)
 
 
-def columns(rows: Sequence[Sequence[Any]], width: int) -> list[list[Any]]:
-    """Rows as one list per column, which is how a statement takes many of them."""
-    return [list(values) for values in zip(*rows, strict=True)] if rows else [[] for _ in range(width)]
+def columns(rows: Sequence[Sequence[Any]], width: int) -> list[tuple[Any, ...] | None]:
+    """Rows as one array per column, which is how a statement takes many of them.
+
+    A column without a value in any row is sent as no array at all, which means the same and costs nothing.
+    """
+    if not rows:
+        return [()] * width
+    return [None if all(value is None for value in values) else values for values in zip(*rows, strict=True)]
 
 
 def optional_column(text: str | None) -> str | None:

@@ -1,6 +1,7 @@
 -- claim.sql: take up to $5 due tasks of the queues $2 and types $3 for worker $7, in order, each for $6 microseconds.
 -- The lanes of a worker are the (queue, type, priority) triples with something to run: the search jumps from one to
 -- the next through tasks_runnable and takes only what is due from each, so tasks that cannot run now cost nothing.
+-- With several lanes, a first look tells how many of the tasks that run next are in each of them.
 -- Rows locked by another claim are skipped, so concurrent workers never wait for each other.
 -- When a lease has run out, a deadline has passed or a turn is to be given, nothing is taken: that comes first,
 -- unless $8 says that it was tried and others hold it up.
@@ -39,6 +40,9 @@ lane (queue, type, priority) AS (
     )
     FROM lane WHERE lane.priority IS NOT NULL
 ),
+lanes (alone) AS (
+    SELECT count(*) = 1 FROM lane WHERE priority IS NOT NULL
+),
 due AS (
     SELECT lane.queue, lane.type, lane.priority, head.available_at, head.seq
     FROM lane CROSS JOIN LATERAL (
@@ -48,10 +52,12 @@ due AS (
             AND available_at <= coalesce($1::timestamptz, statement_timestamp())
         ORDER BY available_at, seq LIMIT $5
     ) AS head
-    WHERE lane.priority IS NOT NULL
+    WHERE lane.priority IS NOT NULL AND NOT (SELECT alone FROM lanes)
     ORDER BY lane.priority DESC, head.available_at, head.seq LIMIT $5
 ),
 share AS (
+    SELECT queue, type, priority, $5::bigint AS size FROM lane WHERE priority IS NOT NULL AND (SELECT alone FROM lanes)
+    UNION ALL
     SELECT queue, type, priority, count(*) AS size FROM due GROUP BY queue, type, priority
 ),
 taken AS (
@@ -80,9 +86,9 @@ claimed AS (
 ),
 counted AS (
     INSERT INTO tenure.count_changes (queue, type, status, change)
-    SELECT queue, type, moved.status, moved.sign * count(*)
-    FROM claimed, (VALUES ('pending', -1), ('running', 1)) AS moved (status, sign)
-    GROUP BY queue, type, moved.status, moved.sign
+    SELECT queue, type, moved.status, moved.sign * size
+    FROM (SELECT queue, type, count(*) AS size FROM claimed GROUP BY queue, type) AS lanes,
+        (VALUES ('pending', -1), ('running', 1)) AS moved (status, sign)
 )
 SELECT moment.now, moment.waits, claimed.seq, claimed.id, claimed.record,
     CASE WHEN claimed.seq IS NULL THEN (

@@ -1,4 +1,5 @@
 -- insert.sql: new tasks, in this order, where their ids are not there yet; answers with the ids that were new.
+-- Without a priority it is 0, and without a time the task is due when it is submitted.
 -- A task with an ordering key waits until its key has been given a turn. $10 and $11 are ids and tags side by side.
 WITH new AS (
     SELECT * FROM unnest(
@@ -12,8 +13,8 @@ added AS (
     INSERT INTO tenure.tasks
         (id, queue, type, priority, blocked, created_at, available_at, expires_at, ordering_key, record,
          version, status, attempts, fence)
-    SELECT id, queue, type, priority, ordering_key IS NOT NULL, created_at, available_at, expires_at, ordering_key,
-        record, 1, 'pending', 0, 0
+    SELECT id, queue, type, coalesce(priority, 0), ordering_key IS NOT NULL, created_at,
+        coalesce(available_at, created_at), expires_at, ordering_key, record, 1, 'pending', 0, 0
     FROM new WHERE NOT EXISTS (SELECT FROM tenure.ended WHERE ended.id = new.id)
     ORDER BY place
     ON CONFLICT (id) DO NOTHING

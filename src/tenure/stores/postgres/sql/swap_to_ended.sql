@@ -1,19 +1,17 @@
 -- swap_to_ended.sql: open tasks that end, where the expected versions are still there: they move to tenure.ended.
--- A change that rests on the end of a lease ($3) is made only if that lease was not renewed.
--- Answers with the ids that were changed.
+-- A change that rests on the end of a lease ($6, NULL when none does) is made only if that lease was not renewed.
+-- What an ending never changes is not sent. Answers with the ids that were changed.
 WITH gone AS (
     DELETE FROM tenure.tasks
     USING unnest(
-        $1::text[], $2::integer[], $3::timestamptz[], $4::text[], $5::integer[], $6::text[], $7::integer[],
-        $8::bigint[], $9::timestamptz[], $10::timestamptz[], $11::boolean[], $12::bytea[]
-    ) AS new (
-        id, expected, unrenewed, was, version, status, attempts, fence, available_at, ended_at, cancel_requested, record
-    )
+        $1::text[], $2::integer[], $3::text[], $4::integer[], $5::timestamptz[], $6::timestamptz[], $7::bytea[]
+    ) AS new (id, expected, status, attempts, ended_at, unrenewed, record)
     WHERE tasks.id = new.id AND tasks.version = new.expected
         AND (new.unrenewed IS NULL OR new.unrenewed = tasks.lease_expires_at)
     RETURNING tasks.seq, tasks.id, tasks.queue, tasks.type, tasks.priority, tasks.created_at, tasks.ordering_key,
-        new.was, new.version, new.status, new.attempts, new.fence, new.available_at, new.ended_at,
-        new.cancel_requested, new.record
+        tasks.fence, tasks.available_at, tasks.status AS was, tasks.version + 1 AS version,
+        tasks.cancel_requested OR new.status = 'cancelled' AS cancel_requested,
+        new.status, new.attempts, new.ended_at, new.record
 ),
 kept AS (
     INSERT INTO tenure.ended
@@ -25,9 +23,9 @@ kept AS (
 ),
 counted AS (
     INSERT INTO tenure.count_changes (queue, type, status, change)
-    SELECT queue, type, moved.status, sum(moved.change)
-    FROM gone CROSS JOIN LATERAL (VALUES (was, -1), (status, 1)) AS moved (status, change)
-    GROUP BY queue, type, moved.status
+    SELECT queue, type, moved.status, moved.sign * size
+    FROM (SELECT queue, type, was, status, count(*) AS size FROM gone GROUP BY queue, type, was, status) AS lanes
+    CROSS JOIN LATERAL (VALUES (was, -1), (status, 1)) AS moved (status, sign)
 ),
 turned AS (
     INSERT INTO tenure.turns (ordering_key)

@@ -21,9 +21,9 @@ kept AS (
 ),
 counted AS (
     INSERT INTO tenure.count_changes (queue, type, status, change)
-    SELECT queue, type, moved.status, sum(moved.change)
-    FROM gone CROSS JOIN LATERAL (VALUES (was, -1), (status, 1)) AS moved (status, change)
-    GROUP BY queue, type, moved.status
+    SELECT queue, type, moved.status, moved.sign * size
+    FROM (SELECT queue, type, was, status, count(*) AS size FROM gone GROUP BY queue, type, was, status) AS lanes
+    CROSS JOIN LATERAL (VALUES (was, -1), (status, 1)) AS moved (status, sign)
 ),
 turned AS (
     INSERT INTO tenure.turns (ordering_key)
