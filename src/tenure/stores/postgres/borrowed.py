@@ -66,7 +66,7 @@ class _PsycopgAsync:
         import psycopg
 
         async with psycopg.AsyncRawCursor(self._connection, row_factory=psycopg.rows.tuple_row) as cursor:
-            await cursor.execute(query.encode(), values)
+            await cursor.execute(query.encode(), _arrays(values))
             return await cursor.fetchall() if cursor.description else []
 
 
@@ -81,8 +81,13 @@ class _PsycopgBlocking:
         import psycopg
 
         with psycopg.RawCursor(self._connection, row_factory=psycopg.rows.tuple_row) as cursor:
-            cursor.execute(query.encode(), values)
+            cursor.execute(query.encode(), _arrays(values))
             return cursor.fetchall() if cursor.description else []
+
+
+def _arrays(values: tuple[Any, ...]) -> list[Any]:
+    """To psycopg, an array is a list; a tuple would be a row."""
+    return [list(value) if isinstance(value, tuple) else value for value in values]
 
 
 async def _under(connection: Any) -> Any:

@@ -26,6 +26,7 @@ _AWAY = {
     "XX": "the server has an internal problem",
 }
 _UNUSABLE = {
+    "08P01": "Behind a pooler like PgBouncer, add poll_only=true to the address.",
     "28": "Check the user and the password in the address, and the server's pg_hba.conf.",
     "3D000": "Create the database, or name another one in the address.",
     "42501": "Grant this user what Tenure needs: usage of its schema and all rights on its tables.",
