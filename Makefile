@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint bench chaos clean
+.PHONY: demo test test-matrix lint bench chaos clean
 
 demo: $(VENV)/.installed
 	$(BIN)/tenure demo
@@ -15,6 +15,9 @@ test: $(VENV)/.tested
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest tests/unit -n 2 --cov --cov-config=tests/unit/coverage.ini
 	$(BIN)/python -m pytest -n 2 --ignore=tests/unit
+
+test-matrix: $(VENV)/.tested
+	$(BIN)/python tests/postgres/matrix.py
 
 bench: $(VENV)/.installed
 	$(BIN)/python bench/sqlite.py

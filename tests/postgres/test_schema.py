@@ -1,6 +1,7 @@
 """The schema: set up once, however many start together, under any name, and refused when it is too new."""
 
 import asyncio
+import random
 import subprocess
 import sys
 
@@ -10,9 +11,11 @@ import pytest
 
 from tenure import InvalidURL, StoreTooNew, StoreUnusable, Worker, connect
 from tenure.stores import schema
+from tenure.stores.base import Query
 from tenure.stores.postgres.address import read_address
 from tenure.stores.postgres.migrating import scripts
-from tenure.testing.conformance.steps import brought_to
+from tenure.task import TaskStatus
+from tenure.testing.conformance.steps import brought_to, claim, ids
 
 START = "import asyncio, sys, tenure; asyncio.run(tenure.connect(sys.argv[1])._open())"
 
@@ -176,3 +179,16 @@ async def test_its_own_statements_survive_any_time_zone_of_the_server(queue, pos
             assert (await other.get(task.id)) == task
     finally:
         postgres_admin.execute("ALTER ROLE postgres RESET timezone")
+
+
+async def test_keys_are_longer_than_an_index_can_hold(queue):
+    """Letters without a pattern, which no compression makes shorter."""
+    dice = random.Random(1)
+    long = ["".join(chr(dice.randrange(0x10000, 0x20000)) for _ in range(1024)) for _ in range(2)]
+    words = [{"ordering_key": key, "idempotency_key": key, "idempotency_scope": key} for key in long]
+    tasks = [await queue.submit("greet", **each) for each in words]
+    assert [(await queue.submit("greet", **each)).id for each in words] == [task.id for task in tasks]
+    follower = await queue.submit("greet", ordering_key=long[0])
+    assert ids(await claim(queue.store, 3)) == ids(tasks)
+    page = await queue.store.find(Query(status=TaskStatus.Pending, ordering_key=long[0]))
+    assert ids(page.tasks) == [follower.id]

@@ -21,7 +21,6 @@ from tenure.stores.postgres.records import (
     load,
     log,
     micros,
-    optional_column,
     plain,
 )
 from tenure.task import Task, TaskStatus, decode, encode
@@ -79,7 +78,7 @@ def _open_row(change: Change) -> tuple[Any, ...]:
         task.fence,
         task.available_at,
         task.expires_at,
-        optional_column(task.worker_id),
+        None if task.worker_id is None else column(task.worker_id),
         task.lease_expires_at,
         task.started_at or task.created_at,
         task.cancel_requested,

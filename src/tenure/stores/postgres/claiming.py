@@ -17,10 +17,11 @@ OVERDUE_LIMIT = 1000
 
 
 class Answer(NamedTuple):
-    """What a claim found: when, whether something comes first, the tasks, records that cannot be read, what is next."""
+    """What a claim found: when, what comes first, the tasks, records that cannot be read, when the next is due."""
 
     now: datetime
-    waits: bool
+    turns: bool
+    overdue: bool
     tasks: list[Task]
     damages: list[DamagedRecord]
     next_due: datetime | None
@@ -48,10 +49,10 @@ async def claim(
 
 
 def _read(rows: Sequence[Any], want: Want) -> Answer:
-    now, waits, first, _, _, next_due = rows[0]
+    now, turns, late, first, _, _, next_due = rows[0]
     tasks: list[Task] = []
     damages = []
-    for _, _, _, task_id, record, _ in rows if first is not None else ():
+    for _, _, _, _, task_id, record, _ in rows if first is not None else ():
         try:
             task = decode(record, plain(task_id))
         except DamagedRecord as damage:
@@ -62,7 +63,7 @@ def _read(rows: Sequence[Any], want: Want) -> Answer:
                 task, worker_id=want.worker_id, now=now, lease=want.lease, policy_max=want.types[task.type]
             )
         )  # fmt: skip
-    return Answer(now, waits, tasks, damages, next_due)
+    return Answer(now, turns, late, tasks, damages, next_due)
 
 
 async def settle_overdue(db: Database, statements: Statements, now: datetime) -> list[Task]:

@@ -10,7 +10,7 @@ import msgspec
 
 from tenure.errors import DamagedRecord, InvalidInput
 from tenure.stores.base import Page, Query
-from tenure.stores.postgres.records import DAMAGED, Database, column, in_schema, load, log
+from tenure.stores.postgres.records import DAMAGED, Database, column, in_schema, key_column, load, log
 from tenure.task import TaskStatus
 
 _COLUMNS = "id, record, version, lease_expires_at, progress, worker_id, claimed_at, policy_max, seq, ended_at"
@@ -47,7 +47,7 @@ def _statement(query: Query, *, by_end: bool) -> tuple[str, list[Any]]:
         ("type = {}", query.type and column(query.type)),
         ("queue = {}", query.queue and column(query.queue)),
         ("worker_id = {}", query.worker_id and column(query.worker_id)),
-        ("ordering_key = {}", query.ordering_key and column(query.ordering_key)),
+        ("ordering_key = {}", query.ordering_key and key_column(query.ordering_key)),
         ("seq IN (SELECT seq FROM tenure.tags WHERE tag = {})", query.tag and column(query.tag)),
         ("created_at < {}", query.created_before),
         ("available_at <= {}", query.available_by),

@@ -12,7 +12,7 @@ import msgspec
 from tenure import idempotency
 from tenure.errors import IdempotencyConflict
 from tenure.idempotency import Reservation, Verdict
-from tenure.stores.postgres.records import Database, Statements, column, columns, load, optional_column, plain
+from tenure.stores.postgres.records import Database, Statements, column, columns, key_column, load, optional_key, plain
 from tenure.submission import Submission
 from tenure.task import Task, decode, encode
 
@@ -76,18 +76,16 @@ class Insert:
 
     async def _reserve(self, wanted: list[Reservation]) -> None:
         """Write the records that are not there, and read and lock the others."""
-        first = {reservation.identity: reservation for reservation in reversed(wanted)}
-        open_keys = dict(first)
+        open_keys = {key_column(reservation.identity): reservation for reservation in reversed(wanted)}
         while open_keys:
             rows = [_reservation_row(reservation) for reservation in open_keys.values()]
             for (identity,) in await self.db.fetch(self.statements("reserve"), *columns(rows, 3)):
-                del open_keys[plain(identity)]
+                del open_keys[identity]
             if not open_keys:
                 return
-            keys = [column(identity) for identity in open_keys]
-            for identity, record in await self.db.fetch(self.statements("reservations"), keys):
-                self.reservations[plain(identity)] = _reservation_decoder.decode(record)
-                del open_keys[plain(identity)]
+            for identity, record in await self.db.fetch(self.statements("reservations"), list(open_keys)):
+                self.reservations[open_keys[identity].identity] = _reservation_decoder.decode(record)
+                del open_keys[identity]
             # What was there and is gone again was pruned in between: it is free now.
 
     def _insert(self, submission: Submission) -> Task:
@@ -154,10 +152,10 @@ def _row(task: Task) -> tuple[Any, ...]:
         task.created_at,
         None if task.available_at is task.created_at else task.available_at,
         task.expires_at,
-        optional_column(task.ordering_key),
+        optional_key(task.ordering_key),
         encode(task),
     )
 
 
 def _reservation_row(reservation: Reservation) -> tuple[Any, ...]:
-    return column(reservation.identity), reservation.expires_at, msgspec.json.encode(reservation)
+    return key_column(reservation.identity), reservation.expires_at, msgspec.json.encode(reservation)

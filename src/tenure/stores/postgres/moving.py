@@ -14,7 +14,7 @@ from tenure.idempotency import Reservation
 from tenure.stores.base import Piece
 from tenure.stores.postgres.changing import count, set_stones
 from tenure.stores.postgres.inserting import known
-from tenure.stores.postgres.records import Database, Statements, column, columns, load, optional_column, plain
+from tenure.stores.postgres.records import Database, Statements, column, columns, key_column, load, optional_key, plain
 from tenure.task import OPEN, Task, decode, encode
 
 _reservation_decoder = msgspec.json.Decoder(Reservation)
@@ -59,17 +59,17 @@ async def restore(db: Database, statements: Statements, piece: Piece, now: datet
 async def _restore_reservations(
     db: Database, statements: Statements, piece: Piece, there: Piece, now: datetime
 ) -> None:
-    identities = [column(reservation.identity) for reservation in piece.reservations]
+    identities = [key_column(reservation.identity) for reservation in piece.reservations]
     held = {
-        plain(identity): _reservation_decoder.decode(record)
+        identity: _reservation_decoder.decode(record)
         for identity, record in await db.fetch(statements("reservations"), identities)
     }
     rows = []
     for reservation in piece.reservations:
-        known_one = held.get(reservation.identity)
+        known_one = held.get(key_column(reservation.identity))
         if known_one is None or known_one.is_stale_at(now):
             expires_at, record = reservation.expires_at, msgspec.json.encode(reservation)
-            rows.append((column(reservation.identity), expires_at, record))
+            rows.append((key_column(reservation.identity), expires_at, record))
         else:
             there.reservations.append(known_one)
     await db.fetch(statements("take_over"), *columns(rows, 3))
@@ -87,7 +87,7 @@ async def _insert(db: Database, statements: Statements, tasks: list[Task]) -> No
     tags = [(column(tag), seq) for task, seq in numbered for tag in task.tags]
     await db.fetch(statements("add_tags"), *columns(tags, 2))
     await count(db, statements, Counter((task.queue, task.type, task.status.value) for task in tasks))
-    keys = [column(task.ordering_key) for task in tasks if task.ordering_key is not None and task.status in OPEN]
+    keys = [key_column(task.ordering_key) for task in tasks if task.ordering_key is not None and task.status in OPEN]
     await db.fetch(statements("add_turns"), keys)
 
 
@@ -100,14 +100,14 @@ def _open_row(task: Task, seq: int) -> tuple[Any, ...]:
         task.created_at,
         task.available_at,
         task.expires_at,
-        optional_column(task.ordering_key),
+        optional_key(task.ordering_key),
         encode(task),
         task.version,
         task.status.value,
         task.attempts,
         task.fence,
         task.lease_expires_at,
-        optional_column(task.worker_id),
+        None if task.worker_id is None else column(task.worker_id),
         (task.started_at or task.created_at) if task.worker_id is not None else None,
         task.cancel_requested,
         seq,
@@ -122,7 +122,7 @@ def _ended_row(task: Task, seq: int) -> tuple[Any, ...]:
         task.priority,
         task.created_at,
         task.available_at,
-        optional_column(task.ordering_key),
+        optional_key(task.ordering_key),
         encode(task),
         task.version,
         task.status.value,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -22,6 +23,8 @@ log = logging.getLogger("tenure.store")
 _progress_decoder = msgspec.json.Decoder(Progress)
 _LONGEST = timedelta(days=3_652_059)
 """As many days as a calendar has."""
+_LONGEST_KEY = 500
+"""Characters; an entry of an index takes up to 2700 bytes, and a character up to four."""
 
 
 class Database(Protocol):
@@ -98,6 +101,16 @@ def plain(text: str) -> str:
     return "\\".join(part.replace("\\0", "\0") for part in text.split("\\\\"))
 
 
+def key_column(text: str) -> str:
+    """A key that may be longer than an index of PostgreSQL can hold: then by its beginning and a hash.
+
+    >>> key_column("user-42"), len(key_column("x" * 1000))
+    ('user-42', 164)
+    """
+    text = column(text)
+    return text if len(text) <= _LONGEST_KEY else text[:100] + hashlib.sha256(text.encode()).hexdigest()
+
+
 def micros(lease: timedelta) -> int:
     """A lease in microseconds, as far as a calendar goes."""
     return min(lease, _LONGEST) // timedelta(microseconds=1)
@@ -113,9 +126,9 @@ def columns(rows: Sequence[Sequence[Any]], width: int) -> list[tuple[Any, ...] |
     return [None if all(value is None for value in values) else values for values in zip(*rows, strict=True)]
 
 
-def optional_column(text: str | None) -> str | None:
-    """Like `column`, for what may be absent."""
-    return None if text is None else column(text)
+def optional_key(text: str | None) -> str | None:
+    """Like `key_column`, for what may be absent."""
+    return None if text is None else key_column(text)
 
 
 Clock = datetime | None

@@ -18,7 +18,7 @@ from tenure.stores.base import Change, Claimed, Count, Hold, Note, Page, Piece, 
 from tenure.stores.postgres.address import Address, read_address
 from tenure.stores.postgres.borrowed import borrowed
 from tenure.stores.postgres.changing import forget, kinds, overdue, prune, renew, set_aside, swap
-from tenure.stores.postgres.claiming import claim, settle_overdue
+from tenure.stores.postgres.claiming import Answer, claim, settle_overdue
 from tenure.stores.postgres.clock import ServerClock
 from tenure.stores.postgres.connections import Connection, Connections
 from tenure.stores.postgres.finding import find
@@ -115,8 +115,8 @@ class PostgresStore(Store):
             if self._clock is None:
                 self._server_clock.hear(answer.now)
             tasks += answer.tasks
-            if answer.waits and not anyway:
-                done = await self._settle_first(answer.now)
+            if (answer.turns or answer.overdue) and not anyway:
+                done = await self._settle_first(answer)
                 settled += done
                 anyway = not done
                 continue
@@ -131,11 +131,14 @@ class PostgresStore(Store):
             await self._written(silently=not settled)
         return Claimed(tasks, settled, None if tasks else answer.next_due)
 
-    async def _settle_first(self, now: datetime) -> list[Task]:
+    async def _settle_first(self, answer: Answer) -> list[Task]:
         """Give turns, and settle what time has caught up with; a lock that somebody keeps is waited for another time."""
-        with contextlib.suppress(StoreUnavailable):
-            await self._connections.run(lambda db: db.execute(self._statements("give_turns")), in_transaction=False)
-        return await self._connections.run(lambda db: settle_overdue(db, self._statements, now))
+        if answer.turns:
+            with contextlib.suppress(StoreUnavailable):
+                await self._connections.run(lambda db: db.execute(self._statements("give_turns")), in_transaction=False)
+        if not answer.overdue:
+            return []
+        return await self._connections.run(lambda db: settle_overdue(db, self._statements, answer.now))
 
     async def swap(self, changes: Sequence[Change]) -> list[bool]:
         if not changes:

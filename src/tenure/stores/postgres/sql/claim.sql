@@ -6,10 +6,10 @@
 -- When a lease has run out, a deadline has passed or a turn is to be given, nothing is taken: that comes first,
 -- unless $8 says that it was tried and others hold it up.
 -- $1 is the time of a test's clock, or NULL for the server's own; $4 are the limits of the types' retry policies.
-WITH RECURSIVE moment (now, waits) AS MATERIALIZED (
+WITH RECURSIVE moment (now, turns, overdue) AS MATERIALIZED (
     SELECT coalesce($1::timestamptz, statement_timestamp()),
-        EXISTS (SELECT FROM tenure.turns)
-        OR EXISTS (
+        EXISTS (SELECT FROM tenure.turns),
+        EXISTS (
             SELECT FROM tenure.tasks
             WHERE status = 'running' AND lease_expires_at <= coalesce($1::timestamptz, statement_timestamp())
         )
@@ -26,7 +26,7 @@ lane (queue, type, priority) AS (
         ORDER BY priority DESC LIMIT 1
     )
     FROM moment, unnest($2::text[]) AS queues (name), unnest($3::text[]) AS types (name)
-    WHERE ($8::boolean OR NOT waits) AND NOT EXISTS (
+    WHERE ($8::boolean OR NOT (turns OR overdue)) AND NOT EXISTS (
         SELECT FROM tenure.notes
         WHERE kind = 'pause' AND key = queues.name
             AND coalesce((convert_from(value, 'UTF8')::json ->> 'until')::timestamptz > now, true)
@@ -90,7 +90,7 @@ counted AS (
     FROM (SELECT queue, type, count(*) AS size FROM claimed GROUP BY queue, type) AS lanes,
         (VALUES ('pending', -1), ('running', 1)) AS moved (status, sign)
 )
-SELECT moment.now, moment.waits, claimed.seq, claimed.id, claimed.record,
+SELECT moment.now, moment.turns, moment.overdue, claimed.seq, claimed.id, claimed.record,
     CASE WHEN claimed.seq IS NULL THEN (
         SELECT min((
             SELECT available_at FROM tenure.tasks
