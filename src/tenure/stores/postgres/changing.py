@@ -95,6 +95,7 @@ def _to_ended_row(change: Change) -> tuple[Any, ...]:
         task.attempts,
         task.ended_at,
         before.lease_expires_at if change.if_unrenewed else None,
+        task.cancel_requested,
         encode(task),
     )
 

@@ -4,14 +4,14 @@
 WITH gone AS (
     DELETE FROM tenure.tasks
     USING unnest(
-        $1::text[], $2::integer[], $3::text[], $4::integer[], $5::timestamptz[], $6::timestamptz[], $7::bytea[]
-    ) AS new (id, expected, status, attempts, ended_at, unrenewed, record)
+        $1::text[], $2::integer[], $3::text[], $4::integer[], $5::timestamptz[], $6::timestamptz[], $7::boolean[],
+        $8::bytea[]
+    ) AS new (id, expected, status, attempts, ended_at, unrenewed, cancel_requested, record)
     WHERE tasks.id = new.id AND tasks.version = new.expected
         AND (new.unrenewed IS NULL OR new.unrenewed = tasks.lease_expires_at)
     RETURNING tasks.seq, tasks.id, tasks.queue, tasks.type, tasks.priority, tasks.created_at, tasks.ordering_key,
         tasks.fence, tasks.available_at, tasks.status AS was, tasks.version + 1 AS version,
-        tasks.cancel_requested OR new.status = 'cancelled' AS cancel_requested,
-        new.status, new.attempts, new.ended_at, new.record
+        new.cancel_requested, new.status, new.attempts, new.ended_at, new.record
 ),
 kept AS (
     INSERT INTO tenure.ended
