@@ -1,0 +1,75 @@
+"""The kinds of stores that the conformance suite runs on: how each is opened, and tampered with."""
+
+import contextlib
+import sqlite3
+
+import msgspec
+
+from tenure.stores.memory import MemoryStore
+from tenure.stores.postgres import PostgresStore
+from tenure.stores.sqlite import SqliteStore
+
+
+class Memory:
+    """All handles of one test are the same object: nothing else shares what is in memory."""
+
+    def __init__(self, request):
+        self.only = None
+
+    async def open(self, clock):
+        self.only = self.only or MemoryStore(clock)
+        return self.only
+
+    async def plant(self, store, reservation):
+        store._reservations[reservation.identity] = reservation
+
+    async def lose(self, store, task_id):
+        del store._tasks[task_id], store._order[task_id]
+
+
+class Sqlite:
+    """One file a test."""
+
+    def __init__(self, request):
+        self.path = request.getfixturevalue("tmp_path") / "tasks.db"
+
+    async def open(self, clock):
+        return SqliteStore(self.path, clock)
+
+    async def plant(self, store, reservation):
+        self._execute(
+            "INSERT OR REPLACE INTO tenure_reservations (identity, record) VALUES (?, ?)",
+            (reservation.identity, msgspec.json.encode(reservation)),
+        )
+
+    async def lose(self, store, task_id):
+        self._execute("DELETE FROM tenure_tasks WHERE id = ?", (task_id,))
+
+    def _execute(self, statement, values):
+        with contextlib.closing(sqlite3.connect(self.path, timeout=60)) as connection, connection:
+            connection.execute(statement, values)
+
+
+class Postgres:
+    """One server for all tests, emptied before each."""
+
+    def __init__(self, request):
+        self.url = request.getfixturevalue("postgres_url")
+
+    async def open(self, clock):
+        return PostgresStore(self.url, clock)
+
+    async def plant(self, store, reservation):
+        await store._connections.fetch(
+            "INSERT INTO tenure.reservations (identity, record) VALUES ($1, $2)"
+            " ON CONFLICT (identity) DO UPDATE SET record = excluded.record, expires_at = NULL",
+            reservation.identity,
+            msgspec.json.encode(reservation),
+        )
+
+    async def lose(self, store, task_id):
+        for table in ("tasks", "ended"):
+            await store._connections.fetch(f"DELETE FROM tenure.{table} WHERE id = $1", task_id)
+
+
+KINDS = {"memory": Memory, "sqlite": Sqlite, "postgres": Postgres}
