@@ -1,19 +1,23 @@
 """Opening a file: durable settings, one schema, and a clear word about what cannot be opened."""
 
 import asyncio
+import contextlib
 import hashlib
 import sqlite3
 import subprocess
 import sys
 import tempfile
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from tenure import InvalidURL, StoreError, StoreTooNew, StoreUnusable, Worker, connect
+from tenure import InvalidURL, StoreError, StoreTooNew, StoreUnusable, Worker, connect, lifecycle
 from tenure.stores.sql import migrations
 from tenure.stores.sqlite import SqliteStore
-from tenure.stores.sqlite.connection import PACKAGE
+from tenure.stores.sqlite.connection import PACKAGE, scripts
+from tenure.task import encode
 
 PROGRAM = str(Path(__file__).with_name("programs.py"))
 
@@ -53,6 +57,32 @@ async def test_a_file_of_a_newer_version_is_refused_and_not_touched(path, url):
     with pytest.raises(StoreTooNew, match=f"schema version {newer}.*upgrade this installation"):
         await connect(url)
     assert hashlib.sha256(path.read_bytes()).digest() == before
+
+
+async def test_a_file_of_the_first_version_is_brought_up_to_date_and_its_tasks_run(path, url):
+    now = datetime(2026, 1, 28, 12, tzinfo=UTC)
+    waiting = lifecycle.submit(now=now, id="waiting", type="greet", available_at=now, input_json=msgspec.Raw(b'"Ada"'))
+    claim = {"worker_id": "w1", "lease": timedelta(seconds=30), "policy_max": 25}
+    ran = lifecycle.complete(lifecycle.claim(waiting, now=now, **claim), 1, msgspec.Raw(b"1"), now)
+    ran = msgspec.structs.replace(ran, id="ran")
+    with contextlib.closing(sqlite3.connect(path)) as old, old:
+        old.executescript(scripts()[0])
+        for task in (waiting, ran):
+            old.execute(
+                "INSERT INTO tenure_tasks (id, version, status, queue, type, priority, blocked, attempts, fence,"
+                " created_at, available_at, ended_at, record) VALUES (?, ?, ?, 'default', 'greet', 0, 0, 0, ?, 0, 0, ?, ?)",
+                (task.id, task.version, task.status, task.fence, task.completed_at and 0, encode(task)),
+            )
+    async with connect(url) as queue:
+        worker = Worker(queue)
+
+        @worker.task("greet")
+        def greet(input: str) -> str:
+            return f"hello {input}"
+
+        await worker.run(until_idle=True)
+        assert (await queue.get("waiting")).output == "hello Ada"
+        assert (await queue.get("ran")).history == ran.history
 
 
 @pytest.mark.parametrize("content", [b"This is a letter, not a database. " * 100, b"PK\x03\x04" + bytes(5000)])

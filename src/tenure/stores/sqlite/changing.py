@@ -14,22 +14,17 @@ import msgspec
 
 from tenure.errors import DamagedRecord
 from tenure.lifecycle import later
+from tenure.payload import NULL
 from tenure.stores.base import Change, Hold, Renewal, remembered
 from tenure.stores.sqlite.bulk import run_many
 from tenure.stores.sqlite.records import Lane, count, let_next_go, load, set_aside, statement
-from tenure.task import OPEN, Task, TaskStatus, decode, encode
+from tenure.task import OPEN, Task, TaskStatus, encode
 from tenure.times import to_micros
 
 
 def swap(db: sqlite3.Connection, changes: Sequence[Change]) -> list[bool]:
-    """Nearly always every version fits, and few statements do it; otherwise each is tried alone."""
-    rows = [_swap_row(change) for change in changes]
-    db.execute("SAVEPOINT swap")
-    done = [True] * len(rows)
-    if run_many(db, statement("swap"), rows) != len(rows):
-        db.execute("ROLLBACK TO swap")
-        done = [db.execute(statement("swap"), row).rowcount == 1 for row in rows]
-    db.execute("RELEASE swap")
+    """Replace the versions that fit, keep the counts, and let the next of each ordering key go."""
+    done = _replace(db, changes)
     counts: Counter[Lane] = Counter()
     keys: dict[str, None] = {}
     for change, fitted in zip(changes, done, strict=True):
@@ -44,6 +39,25 @@ def swap(db: sqlite3.Connection, changes: Sequence[Change]) -> list[bool]:
     for key in keys:
         let_next_go(db, key)
     return done
+
+
+def _replace(db: sqlite3.Connection, changes: Sequence[Change]) -> list[bool]:
+    """Nearly always every version fits, and few statements do it; otherwise each is tried alone."""
+    finished = [_finish_row(change) for change in changes if _completes_a_claim(change)]
+    changed = [_swap_row(change) for change in changes if not _completes_a_claim(change)]
+    db.execute("SAVEPOINT swap")
+    done = [True] * len(changes)
+    if run_many(db, statement("finish"), finished) + run_many(db, statement("swap"), changed) != len(changes):
+        db.execute("ROLLBACK TO swap")
+        done = [db.execute(statement("swap"), _swap_row(change)).rowcount == 1 for change in changes]
+    db.execute("RELEASE swap")
+    return done
+
+
+def _completes_a_claim(change: Change) -> bool:
+    """Whether columns can say all that happened: most tasks are claimed once and complete."""
+    before, after = change.before, change.after
+    return after.status is TaskStatus.Completed and before.status is TaskStatus.Running and before.progress is None
 
 
 def renew(db: sqlite3.Connection, renewals: Sequence[Renewal], now: datetime) -> list[Hold]:
@@ -90,11 +104,11 @@ def prune(db: sqlite3.Connection, ended_before: Mapping[TaskStatus, datetime], n
     pruned: list[tuple[int, Task]] = []
     for status, moment in ended_before.items():
         rows = db.execute(statement("prunable"), (status, to_micros(moment), limit - len(pruned))).fetchall()
-        for seq, task_id, record in rows:
+        for row in rows:
             try:
-                pruned.append((seq, decode(record, task_id)))
+                pruned.append((row[0], load(row)))
             except DamagedRecord as damage:
-                set_aside(db, seq, damage, now)
+                set_aside(db, row[0], damage, now)
     _delete(db, pruned, now)
     forgotten = [
         db.execute(statement(name), (to_micros(now), limit)).rowcount for name in ("prune_reservations", "prune_stones")
@@ -121,6 +135,12 @@ def _delete(db: sqlite3.Connection, ended: list[tuple[int, Task]], now: datetime
 
 def _lane(task: Task) -> Lane:
     return task.queue, task.type, task.status
+
+
+def _finish_row(change: Change) -> tuple[Any, ...]:
+    task = change.after
+    output = None if task.output_json is NULL else bytes(task.output_json)
+    return task.id, change.before.version, to_micros(task.completed_at or task.updated_at), output
 
 
 def _swap_row(change: Change) -> tuple[Any, ...]:

@@ -26,18 +26,18 @@ def find(db: sqlite3.Connection, query: Query) -> Page:
     order = rank if query.oldest else rank.replace(",", " DESC,") + " DESC"
     # The parts are fixed texts of this module; every value is a parameter.
     statement = (
-        f"SELECT {COLUMNS}, ended_at FROM tenure_tasks {_index(query)}"  # noqa: S608
+        f"SELECT {COLUMNS} FROM tenure_tasks {_index(query)}"  # noqa: S608
         f" WHERE {' AND '.join(conditions)} ORDER BY {order} LIMIT ?"
     )
     rows = db.execute(statement, (*values, query.limit + 1)).fetchall()
     tasks = []
     for row in rows[: query.limit]:
         try:
-            tasks.append(load(row[:-1]))
+            tasks.append(load(row))
         except DamagedRecord as damage:
             log.warning("%s", damage)
     last = rows[query.limit - 1] if len(rows) > query.limit else None
-    return Page(tasks, last and json.dumps([last[-1], last[0]] if by_end else [last[0]]))
+    return Page(tasks, last and json.dumps([last[-2], last[0]] if by_end else [last[0]]))
 
 
 def _index(query: Query) -> str:
@@ -55,7 +55,7 @@ def _conditions(query: Query) -> tuple[list[str], list[Any]]:
     wanted: list[tuple[str, Any]] = [
         ("type = ?", query.type),
         ("queue = ?", query.queue),
-        ("worker_id = ?", query.worker_id),
+        ("worker_id = ? AND ended_at IS NULL", query.worker_id),
         ("ordering_key = ?", query.ordering_key),
         ("cancel_requested = ?", query.cancel_requested or None),
         ("seq IN (SELECT seq FROM tenure_tags WHERE tag = ?)", query.tag),

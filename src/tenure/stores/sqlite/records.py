@@ -11,6 +11,7 @@ import msgspec
 
 from tenure import lifecycle
 from tenure.errors import CannotClaim, DamagedRecord
+from tenure.payload import NULL
 from tenure.stores import sql
 from tenure.stores.base import Note
 from tenure.stores.sqlite.bulk import run_many
@@ -23,8 +24,10 @@ DAMAGED = "damaged"
 log = logging.getLogger("tenure.store")
 _progress_decoder = msgspec.json.Decoder(Progress)
 
-COLUMNS = "seq, id, record, lease_expires_at, progress, worker_id, fence, claimed_at, policy_max"
-Row = tuple[int, str, bytes, int | None, bytes | None, str | None, int, int | None, int | None]
+COLUMNS = "seq, id, record, lease_expires_at, progress, worker_id, fence, claimed_at, policy_max, ended_at, output"
+Row = tuple[
+    int, str, bytes, int | None, bytes | None, str | None, int, int | None, int | None, int | None, bytes | None
+]
 Lane = tuple[str, str, str]
 
 
@@ -36,14 +39,18 @@ def statement(name: str) -> str:
 def load(row: Row) -> Task:
     """A row as a task.
 
-    A claim writes columns only, because most of its cost would be the record: the record of a
-    claimed task is the one before, and the rule says what the claim made of it. While the task
-    runs, lease and progress are newer in their columns, too.
+    A claim writes columns only, because most of its cost would be the record, and so does the
+    completion that follows it: the record is the one before, and the rules say what the claim
+    and the completion made of it. While the task runs, lease and progress are newer in their
+    columns, too.
     """
-    _, task_id, record, lease_end, progress, worker_id, fence, claimed_at, policy_max = row
+    _, task_id, record, lease_end, progress, worker_id, fence, claimed_at, policy_max, ended_at, output = row
     task = decode(record, task_id)
     if claimed_at is not None:
         task = _claimed(task, worker_id or "", from_micros(claimed_at), policy_max, fence)
+        if ended_at is not None:
+            returned = NULL if output is None else msgspec.Raw(output)
+            return lifecycle.complete(task, fence, returned, from_micros(ended_at))
     if task.status is not TaskStatus.Running or lease_end is None:
         return task
     return msgspec.structs.replace(
