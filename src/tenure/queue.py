@@ -19,11 +19,13 @@ from tenure.errors import (
     IdempotencyConflict,
     InvalidInput,
     ResultTimeout,
+    StoreUnavailable,
     TaskNotFound,
     TaskUnsuccessful,
     TenureError,
 )
 from tenure.explain import why_not_running
+from tenure.observe.events import Events, Subscriber
 from tenure.stores import open_store
 from tenure.stores.base import PAUSE, WORKER, Change, Note, Page, Query, Store, paused_queues
 from tenure.submission import Form, Submission, SubmitOptions
@@ -84,7 +86,8 @@ class Queue:
     def __init__(self, store: Store, url: str = "") -> None:
         self.store = store
         self.url = url
-        self._submits: Batcher[Submission, Task | IdempotencyConflict] = Batcher(store.insert)
+        self.events = Events()
+        self._submits: Batcher[Submission, Task | IdempotencyConflict] = Batcher(self._insert)
 
     # -- producers
 
@@ -106,7 +109,7 @@ class Queue:
         if connection is None:
             answer = await self._submits(submission)
         else:
-            (answer,) = await self.store.insert_within(connection, [submission])
+            (answer,) = await self._insert_within(connection, [submission])
         if isinstance(answer, IdempotencyConflict):
             raise answer
         return answer
@@ -137,10 +140,28 @@ class Queue:
         if not submissions:
             return []
         if connection is None:
-            answers = await self.store.insert(submissions, all_or_nothing=True)
+            answers = await self._insert(submissions, all_or_nothing=True)
         else:
-            answers = await self.store.insert_within(connection, submissions, all_or_nothing=True)
+            answers = await self._insert_within(connection, submissions, all_or_nothing=True)
         return [answer for answer in answers if isinstance(answer, Task)]
+
+    async def _insert(self, submissions: list[Submission], **how: Any) -> list[Task | IdempotencyConflict]:
+        try:
+            answers = await self.store.insert(submissions, **how)
+        except StoreUnavailable:
+            self.events.in_doubt(submission.task for submission in submissions)
+            raise
+        if self.events.subscribers:
+            self.events.submitted(answers)
+        return answers
+
+    async def _insert_within(
+        self, connection: Any, submissions: list[Submission], **how: Any
+    ) -> list[Task | IdempotencyConflict]:
+        answers = await self.store.insert_within(connection, submissions, **how)
+        # Whether they are there is known when the user's own transaction has been committed.
+        self.events.in_doubt(answer for answer in answers if isinstance(answer, Task) and answer.created)
+        return answers
 
     # -- reading
 
@@ -411,9 +432,17 @@ class Queue:
 
     # -- life of the connection
 
+    def observe(self, *subscribers: Subscriber) -> Self:
+        """Tell these what happens here, from now on: `queue.observe(Logging(), Prometheus())`."""
+        for subscriber in subscribers:
+            self.events.subscribe(subscriber)
+        return self
+
     async def close(self) -> None:
         """Wait for submits under way, then let go of the store."""
         await self._submits.drain()
+        if self.events.subscribers:
+            await self.events.finish(self.store)
         await self.store.close()
 
     async def __aenter__(self) -> Self:
@@ -437,8 +466,14 @@ class Queue:
             changed = rule(task, await self.store.now())
             if changed is task:
                 return task
-            (done,) = await self.store.swap([Change(task, changed)])
+            try:
+                (done,) = await self.store.swap([Change(task, changed)])
+            except StoreUnavailable:
+                self.events.in_doubt([changed])
+                raise
             if done:
+                if self.events.subscribers:
+                    self.events.happened([changed])
                 return changed
         raise ConcurrentChange(task_id)
 

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from datetime import timedelta
 
 from tenure import lifecycle, times
-from tenure.errors import InvalidInput, one_of
+from tenure.errors import InvalidInput, StoreUnavailable, one_of
+from tenure.observe.events import Events
 from tenure.stores.base import Change, Store
 from tenure.task import ENDED, Task, TaskStatus
 from tenure.words import STATUSES, plain
@@ -31,8 +32,9 @@ DEFAULT_RETENTION: Retention = {
 class Sweeper:
     """Settles what is overdue and prunes what has been kept long enough."""
 
-    def __init__(self, store: Store, retention: Retention = DEFAULT_RETENTION) -> None:
+    def __init__(self, store: Store, retention: Retention = DEFAULT_RETENTION, events: Events | None = None) -> None:
         self._store = store
+        self._events = events or Events()
         keep = {_ended_status(word): time for word, time in retention.items()}
         self._keep = {
             status: times.seconds(time, f"retention of {status}") for status, time in keep.items() if time is not None
@@ -48,8 +50,15 @@ class Sweeper:
         ]
         if not changes:
             return []
-        fitted = await self._store.swap(changes)
-        return [change.after for change, fits in zip(changes, fitted, strict=True) if fits]
+        try:
+            fitted = await self._store.swap(changes)
+        except StoreUnavailable:
+            self._events.in_doubt(change.after for change in changes)
+            raise
+        swept = [change.after for change, fits in zip(changes, fitted, strict=True) if fits]
+        if self._events.subscribers:
+            self._events.happened(swept)
+        return swept
 
     async def prune(self) -> int:
         """Forget a bounded number of ended tasks and outdated records."""

@@ -16,6 +16,7 @@ import pydantic
 from tenure import lifecycle, payload
 from tenure.errors import InvalidInput, LeaseLost, RescheduleError
 from tenure.lifecycle import Failure, took_effect
+from tenure.observe.events import Completed, Failed, Lapsed, TaskEvent, latest
 from tenure.retry import RetryPolicy
 from tenure.stores.base import Transaction
 from tenure.task import Task
@@ -41,13 +42,16 @@ class Attempt:
     """A claimed task on its way through this worker."""
 
     __slots__ = (
+        "began",
         "claimed_at",
         "context",
         "error",
         "handler",
         "held_until",
         "policy",
+        "reason",
         "running",
+        "seconds",
         "settled",
         "stopped",
         "succeeded",
@@ -65,6 +69,11 @@ class Attempt:
         self.running: asyncio.Task[None] | None = None
         self.stopped: Stop | None = None
         self.error: BaseException | None = None
+        self.reason = "permanent"
+        """Why it failed, in one word, for those who count."""
+        self.began = 0.0
+        self.seconds: float | None = None
+        """How long the handler took, if anybody wants to know."""
         self.settled = False
         self.succeeded = False
         """Whether the handler has returned what can be stored. From then on nothing interrupts it."""
@@ -90,13 +99,22 @@ class Attempt:
             if self.running is not None and self.context is not None and not self.succeeded:
                 self.running.cancel()
 
+    def event(self, task: Task) -> TaskEvent:
+        """What its end has made of the task."""
+        event = latest(task)
+        if isinstance(event, Completed):
+            return Completed(task, self.seconds)
+        if isinstance(event, Failed) and not isinstance(event, Lapsed):
+            return Failed(task, self.reason, self.error, self.seconds, self.context)
+        return event
+
     async def run(self, context: Context, executors: Executors, middleware: list[Middleware]) -> Rule | None:
         """Run the handler and say how the attempt ends; None if the task is no longer ours to end."""
         try:
             argument = self.handler.read(self.task.input_json)
         except (pydantic.ValidationError, msgspec.MsgspecError) as error:
             self.error = error
-            return self._failed(Failure(f"the input does not fit {self.task.type!r}: {error}", permanent=True))
+            return self._failed(Failure(f"the input does not fit {self.task.type!r}: {error}", permanent=True), "input")
         try:
             if not middleware and self.handler.executor == "async":
                 arguments = (argument, context) if self.handler.takes_context else (argument,)
@@ -171,7 +189,8 @@ class Attempt:
             # The answer to the commit was lost, not necessarily the commit: then the task tells.
             return lambda task, now: task if sent and took_effect(sent[-1], task) else otherwise(task, now)
 
-    def _failed(self, failure: Failure) -> Rule:
+    def _failed(self, failure: Failure, reason: str | None = None) -> Rule:
+        self.reason = reason or ("permanent" if failure.permanent else "error")
         fence, policy, roll = self.task.fence, self.policy, random.random()  # noqa: S311 - jitter
         return lambda task, now: lifecycle.fail(task, fence, failure, policy, now, roll)
 
@@ -191,7 +210,7 @@ class Attempt:
             return lambda task, now: lifecycle.release(task, fence, now, "its worker was shut down")
         if self.stopped is Stop.Timeout:
             self.error = TimeoutError(f"timed out after {self.timeout:g} s")
-            return self._failed(Failure(f"TimeoutError: {self.error}"))
+            return self._failed(Failure(f"TimeoutError: {self.error}"), "timeout")
         self.error = error
         return self._failed(failure_of(error))
 

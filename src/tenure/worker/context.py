@@ -23,7 +23,7 @@ _log = logging.getLogger("tenure.task")
 class Context:
     """The claim that a handler works under."""
 
-    __slots__ = ("_on_extended", "_progress", "cancel_requested", "open_transaction", "queue", "task")
+    __slots__ = ("_on_extended", "_progress", "cancel_requested", "kept", "open_transaction", "queue", "task")
 
     def __init__(self, task: Task, queue: Queue, *, on_extended: Callable[[timedelta], None] | None = None) -> None:
         self.task = task
@@ -32,6 +32,8 @@ class Context:
         """Whether someone asked this task to stop. A handler that looks can end in its own way."""
         self._on_extended = on_extended
         self._progress: Progress | None = None
+        self.kept: dict[str, Any] | None = None
+        """What observers keep for the length of the attempt."""
         self.open_transaction: Transaction | None = None
         """What `transaction` has begun; it ends with the handler."""
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from tenure import lifecycle
 from tenure.errors import DamagedRecord, StoreError, StoreUnavailable
+from tenure.observe.events import Lost
 from tenure.retry import RetryPolicy
 from tenure.stores.base import Claimed, Query, Want
 from tenure.sweeper import Sweeper
@@ -56,7 +57,7 @@ class Run:
         max_tasks: int | None,
     ) -> None:
         self.worker, self.handlers, self.middleware = worker, handlers, middleware
-        self.store = worker.queue.store
+        self.store, self.events = worker.queue.store, worker.queue.events
         self.until_idle, self.max_tasks = until_idle, max_tasks
         self.loop = asyncio.get_running_loop()
         self.started_at: datetime | None = None
@@ -239,6 +240,9 @@ class Run:
             self.held[task.id] = attempt
             self.buffer.append(attempt)
         self.claimed += len(claimed.tasks)
+        if self.events.subscribers:
+            self.events.happened(claimed.overdue)
+            self.events.happened(claimed.tasks)
         self._start()
 
     def _start(self) -> None:
@@ -262,6 +266,9 @@ class Run:
         context.cancel_requested = attempt.task.cancel_requested
         timeout = attempt.timeout
         timer = None if timeout is None else self.loop.call_later(timeout, attempt.interrupt, Stop.Timeout)
+        observed = bool(self.events.subscribers)
+        if observed:
+            self._observe_begin(attempt, context)
         try:
             rule = await attempt.run(context, self.executors, self.middleware)
             ending: Rule | Task | None = rule
@@ -270,10 +277,13 @@ class Run:
         finally:
             if timer is not None:
                 timer.cancel()
+            if observed:
+                self._observe_end(attempt, context)
             self.running.discard(attempt)
             self.changed.set()
         if ending is None:
             self._forget(attempt)
+            self._lost(attempt)
             log.warning("task %s: gave up its handler, because the lease could not be kept", attempt.task.id)
         elif isinstance(ending, Task):
             self._settled(attempt, ending)
@@ -338,6 +348,23 @@ class Run:
                 self.claimed += 1
                 self._end_unstarted(attempt, "the answer to its claim was lost")
 
+    # -- what others want to know
+
+    def _observe_begin(self, attempt: Attempt, context: Context) -> None:
+        context.kept = {}
+        for watcher in self.events.attempt_watchers:
+            self.events.tell(watcher.attempt_begins, context)
+        attempt.began = time.monotonic()
+
+    def _observe_end(self, attempt: Attempt, context: Context) -> None:
+        attempt.seconds = time.monotonic() - attempt.began
+        for watcher in self.events.attempt_watchers:
+            self.events.tell(watcher.attempt_ends, context, attempt.error)
+
+    def _lost(self, attempt: Attempt) -> None:
+        if self.events.subscribers and attempt.context is not None:
+            self.events.emit(Lost(attempt.task))
+
     # -- what others report
 
     def _on_lost(self, attempt: Attempt) -> None:
@@ -356,7 +383,10 @@ class Run:
     def _settled(self, attempt: Attempt, task: Task | None) -> None:
         self._forget(attempt)
         if task is None:
+            self._lost(attempt)
             return
+        if self.events.subscribers:
+            self.events.emit(attempt.event(task))
         if attempt.context is not None:
             self.ended += 1
             self.rate.tick()

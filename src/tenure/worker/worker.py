@@ -67,7 +67,7 @@ class Worker:
         self.grace = times.seconds(grace, "grace").total_seconds()
         self.cancel_grace = times.seconds(cancel_grace, "cancel_grace").total_seconds()
         self.sweep_interval = _positive("sweep_interval", sweep_interval).total_seconds()
-        self._sweeper = Sweeper(queue.store, retention)
+        self._sweeper = Sweeper(queue.store, retention, queue.events)
         self._handlers = {handler.type: handler for handler in handlers}
         self._middleware: list[Middleware] = []
         self._hooks: dict[str, list[Hook]] = {"startup": [], "shutdown": [], "success": [], "error": []}

@@ -1,0 +1,1 @@
+"""Logs, metrics, traces and error reports: subscribers of one stream of events, each optional."""

@@ -1,0 +1,230 @@
+"""One stream of typed events: what happened to tasks, told to whoever subscribed.
+
+An event is told when the store has confirmed it, never before. Those of one turn of the event loop are
+delivered together. With no subscriber, nothing is made, kept or called: an emitter looks at
+`events.subscribers` and goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+
+from tenure.errors import IdempotencyConflict, TenureError
+from tenure.lifecycle import LAPSED
+from tenure.observe.doubts import Doubts
+from tenure.task import Task, TaskStatus
+
+if TYPE_CHECKING:
+    from tenure.stores.base import Store
+
+log = logging.getLogger("tenure.observe")
+
+
+class Execution(Protocol):
+    """What an observer sees of an attempt under way: a worker's `Context`."""
+
+    task: Task
+    kept: dict[str, Any] | None
+
+
+class TaskEvent(msgspec.Struct, frozen=True):
+    """Something happened to a task; `task` is what it is now."""
+
+    task: Task
+
+
+class Submitted(TaskEvent, frozen=True):
+    """A new task is in the store. A repeat of a key, a slot or an id is none."""
+
+
+class Claimed(TaskEvent, frozen=True):
+    """A worker holds the task."""
+
+
+class Completed(TaskEvent, frozen=True):
+    """The task is done. `seconds` is what its handler took, where that is known."""
+
+    seconds: float | None = None
+
+    @property
+    def late(self) -> bool:
+        """Whether the lease had lapsed, and nobody else had claimed the task meanwhile."""
+        history = self.task.history
+        return len(history) > 1 and history[-2].what == LAPSED
+
+
+class Failed(TaskEvent, frozen=True):
+    """An attempt failed. The task is tried again, or it is dead."""
+
+    reason: str = "error"
+    """One of `error`, `timeout`, `permanent`, `input` and `lapsed`."""
+    error: BaseException | None = None
+    seconds: float | None = None
+    context: Execution | None = None
+
+    @property
+    def dead(self) -> bool:
+        """Whether the task will not be tried again."""
+        return self.task.status is TaskStatus.Failed
+
+    @property
+    def retried(self) -> bool:
+        """Whether there will be another attempt."""
+        return self.task.status is TaskStatus.Pending
+
+
+class Lapsed(Failed, frozen=True):
+    """A lease ran out before its worker finished."""
+
+
+class Expired(TaskEvent, frozen=True):
+    """The deadline passed before anyone began."""
+
+
+class CancelRequested(TaskEvent, frozen=True):
+    """A running task was asked to stop."""
+
+
+class Cancelled(TaskEvent, frozen=True):
+    """The task was cancelled, or stopped when it was asked to."""
+
+
+class Rescheduled(TaskEvent, frozen=True):
+    """The handler asked to run again later."""
+
+
+class Released(TaskEvent, frozen=True):
+    """A worker gave the task back; no attempt was spent."""
+
+
+class Requeued(TaskEvent, frozen=True):
+    """An operator gave an ended task another life."""
+
+
+class Archived(TaskEvent, frozen=True):
+    """The task was put away."""
+
+
+class Lost(TaskEvent, frozen=True):
+    """A worker had finished, but its claim was no longer its own: nothing was written. `task` is as it was claimed."""
+
+
+_KINDS: dict[str, type[TaskEvent]] = {
+    "created": Submitted,
+    "claimed": Claimed,
+    "completed": Completed,
+    "failed": Failed,
+    LAPSED: Lapsed,
+    "released": Released,
+    "rescheduled": Rescheduled,
+    "expired": Expired,
+    "cancel requested": CancelRequested,
+    "cancelled": Cancelled,
+    "stopped": Cancelled,
+    "retried": Requeued,
+    "archived": Archived,
+}
+
+
+def latest(task: Task) -> TaskEvent:
+    """The last thing that happened to a task, as its own history tells it."""
+    kind = _KINDS[task.history[-1].what]
+    return Lapsed(task, LAPSED) if kind is Lapsed else kind(task)
+
+
+class Subscriber:
+    """Told what happens. Override what you want to know; what you raise is logged and harms nobody."""
+
+    def happened(self, events: Sequence[TaskEvent]) -> None:
+        """These events, in order. It is called on the event loop: be quick."""
+
+    def submitting(self, options: dict[str, Any], types: Sequence[str]) -> AbstractContextManager[None] | None:
+        """A submit of these types begins; its options may be added to. The context ends with the submit."""
+
+    def attempt_begins(self, context: Execution) -> None:
+        """A handler is about to run. Context variables that are set here are seen by it, and by nothing else."""
+
+    def attempt_ends(self, context: Execution, error: BaseException | None) -> None:
+        """The handler has ended; what becomes of its task will be an event."""
+
+    def store_called(self, operation: str, seconds: float, failed: bool) -> None:
+        """A call of the store took this long."""
+
+    async def look(self, store: Store) -> None:
+        """Now and then, in a worker: a chance to ask the store for something."""
+
+
+class Events:
+    """The stream of one queue."""
+
+    def __init__(self) -> None:
+        self.subscribers: tuple[Subscriber, ...] = ()
+        self.attempt_watchers: tuple[Subscriber, ...] = ()
+        self.submit_watchers: tuple[Subscriber, ...] = ()
+        self.doubts = Doubts()
+        self._waiting: list[TaskEvent] = []
+
+    def subscribe(self, subscriber: Subscriber) -> None:
+        """From now on, tell this one too."""
+        self.subscribers += (subscriber,)
+        self.attempt_watchers = self.that_override("attempt_begins")
+        self.submit_watchers = self.that_override("submitting")
+
+    def that_override(self, method: str) -> tuple[Subscriber, ...]:
+        """The subscribers that have this method of their own."""
+        return tuple(
+            each for each in self.subscribers if getattr(type(each), method) is not getattr(Subscriber, method)
+        )
+
+    def emit(self, event: TaskEvent) -> None:
+        """Tell an event with the others of this turn of the loop."""
+        if not self._waiting:
+            asyncio.get_running_loop().call_soon(self.flush)
+        self._waiting.append(event)
+
+    def happened(self, tasks: Iterable[Task]) -> None:
+        """Tell the last event of each of these tasks."""
+        for task in tasks:
+            self.emit(latest(task))
+
+    def submitted(self, answers: Iterable[Task | IdempotencyConflict]) -> None:
+        """Tell of those that were created."""
+        for answer in answers:
+            if isinstance(answer, Task) and answer.created:
+                self.emit(Submitted(answer))
+
+    def flush(self) -> None:
+        """Deliver what waits."""
+        events, self._waiting = self._waiting, []
+        if events:
+            for subscriber in self.subscribers:
+                self.tell(subscriber.happened, events)
+
+    def tell(self, method: Callable[..., Any], *arguments: Any) -> None:
+        """Call a subscriber. What it raises is its own trouble."""
+        try:
+            method(*arguments)
+        except Exception:
+            log.exception("%r failed", method)
+
+    def in_doubt(self, tasks: Iterable[Task]) -> None:
+        """These were sent to the store, and nobody knows yet whether they are there."""
+        if self.subscribers:
+            self.doubts.add(tasks)
+
+    async def resolve(self, store: Store) -> None:
+        """Tell of changes whose answers were lost, where the store shows that they took effect."""
+        self.happened(await self.doubts.resolved(store))
+
+    async def finish(self, store: Store) -> None:
+        """The queue is about to be closed: tell the rest."""
+        with contextlib.suppress(TenureError):
+            await self.resolve(store)
+        self.flush()
