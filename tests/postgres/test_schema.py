@@ -4,19 +4,23 @@ import asyncio
 import random
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
 
 import asyncpg
+import msgspec
 import psycopg
 import pytest
 
-from tenure import InvalidURL, StoreTooNew, StoreUnusable, Worker, connect
+from tenure import InvalidURL, StoreTooNew, StoreUnusable, Worker, connect, lifecycle
 from tenure.stores import schema
 from tenure.stores.base import Query
 from tenure.stores.postgres.address import read_address
 from tenure.stores.postgres.migrating import scripts
-from tenure.task import TaskStatus
+from tenure.task import TaskStatus, encode
 from tenure.testing.conformance.steps import brought_to, claim, ids
 
+NEWEST = len(scripts("tenure"))
+EVERY_VERSION = [(version,) for version in range(1, NEWEST + 1)]
 START = "import asyncio, sys, tenure; asyncio.run(tenure.connect(sys.argv[1])._open())"
 
 
@@ -33,7 +37,7 @@ async def test_twenty_that_start_at_once_set_it_up_once(named, postgres_admin):
         return await connect(named)
 
     queues = await asyncio.gather(*(start() for _ in range(20)))
-    assert postgres_admin.execute("SELECT version FROM jobs.schema_versions").fetchall() == [(1,)]
+    assert postgres_admin.execute("SELECT version FROM jobs.schema_versions").fetchall() == EVERY_VERSION
     tasks = await asyncio.gather(*(queue.submit("greet", number) for number, queue in enumerate(queues)))
     assert len({task.id for task in tasks}) == 20
     for queue in queues:
@@ -43,7 +47,7 @@ async def test_twenty_that_start_at_once_set_it_up_once(named, postgres_admin):
 def test_processes_that_start_at_once_set_it_up_once(named, postgres_admin):
     programs = [subprocess.Popen([sys.executable, "-c", START, named]) for _ in range(4)]
     assert [program.wait(60) for program in programs] == [0] * 4
-    assert postgres_admin.execute("SELECT version FROM jobs.schema_versions").fetchall() == [(1,)]
+    assert postgres_admin.execute("SELECT version FROM jobs.schema_versions").fetchall() == EVERY_VERSION
 
 
 async def test_schemas_of_two_names_know_nothing_of_each_other(queue, named):
@@ -89,16 +93,42 @@ def test_what_the_driver_needs_is_passed_on():
 async def test_a_schema_of_a_newer_tenure_is_refused_untouched(named, postgres_admin):
     async with connect(named):
         pass
-    postgres_admin.execute("INSERT INTO jobs.schema_versions (version) VALUES (2)")
-    with pytest.raises(StoreTooNew, match="has version 2; this Tenure knows versions up to 1"):
+    postgres_admin.execute(f"INSERT INTO jobs.schema_versions (version) VALUES ({NEWEST + 1})")
+    with pytest.raises(StoreTooNew, match=f"has version {NEWEST + 1}; this Tenure knows versions up to {NEWEST}"):
         await connect(named)
-    assert postgres_admin.execute("SELECT max(version) FROM jobs.schema_versions").fetchone() == (2,)
+    assert postgres_admin.execute("SELECT max(version) FROM jobs.schema_versions").fetchone() == (NEWEST + 1,)
+
+
+async def test_a_schema_of_the_first_version_is_brought_up_to_date_and_its_tasks_run(named, postgres_admin):
+    now = datetime(2026, 1, 28, 12, tzinfo=UTC)
+    waiting = lifecycle.submit(now=now, id="waiting", type="greet", available_at=now, input_json=msgspec.Raw(b'"Ada"'))
+    claimed = lifecycle.claim(waiting, worker_id="w1", now=now, lease=timedelta(seconds=30), policy_max=25)
+    ran = msgspec.structs.replace(lifecycle.complete(claimed, 1, msgspec.Raw(b"1"), now), id="ran")
+    postgres_admin.execute(scripts("jobs")[0])
+    columns = "id, version, status, queue, type, priority, attempts, fence, created_at, available_at"
+    values = "%s, %s, %s, 'default', 'greet', 0, 0, %s, now(), now()"
+    for task, more, also in ((waiting, "blocked, seq", "false, 1"), (ran, "ended_at, seq", "now(), 2")):
+        table = "tasks" if task is waiting else "ended"
+        postgres_admin.execute(
+            f"INSERT INTO jobs.{table} ({columns}, {more}, record) VALUES ({values}, {also}, %s)",
+            (task.id, task.version, task.status.value, task.fence, encode(task)),
+        )
+    async with connect(named) as queue:
+        worker = Worker(queue, poll=0.05)
+
+        @worker.task("greet")
+        async def greet(input: str) -> str:
+            return f"hello {input}"
+
+        assert await worker.run(until_idle=True) == 1
+        assert (await queue.get("waiting")).output == "hello Ada"
+        assert (await queue.get("ran")).history == ran.history
 
 
 async def test_a_worker_that_runs_already_goes_on_when_the_schema_becomes_newer(named, postgres_admin):
     async with connect(named) as queue:
         await queue.submit("greet")
-        postgres_admin.execute("INSERT INTO jobs.schema_versions (version) VALUES (2)")
+        postgres_admin.execute(f"INSERT INTO jobs.schema_versions (version) VALUES ({NEWEST + 1})")
         postgres_admin.execute("ALTER TABLE jobs.tasks ADD COLUMN unheard_of text")
         worker = Worker(queue, poll=0.05)
 
@@ -129,13 +159,13 @@ async def test_a_user_without_the_right_to_create_can_use_what_is_there(postgres
 async def test_the_printed_scripts_make_the_same_schema(named, postgres_admin):
     for script in scripts("jobs"):
         postgres_admin.execute(script)
-    assert await schema.versions(named) == (1, 1)
+    assert await schema.versions(named) == (NEWEST, NEWEST)
     async with connect(named) as queue:
         assert (await queue.submit("greet")).created
 
 
 async def test_the_version_can_be_asked_without_a_change(named, postgres_admin):
-    assert await schema.versions(named) == (0, 1)
+    assert await schema.versions(named) == (0, NEWEST)
     assert postgres_admin.execute("SELECT to_regnamespace('jobs')").fetchone() == (None,)
 
 
@@ -165,7 +195,7 @@ async def test_the_database_itself_keeps_open_tasks_out_of_the_ended_ones(queue,
 async def test_the_store_tells_about_itself(queue):
     about = await queue.store.about()
     assert about["store"].startswith("PostgreSQL ")
-    assert about["schema"] == "tenure, version 1"
+    assert about["schema"] == f"tenure, version {NEWEST}"
     assert about["news"] == "LISTEN/NOTIFY"
 
 

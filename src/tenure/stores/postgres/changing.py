@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from tenure.errors import DamagedRecord
+from tenure.payload import NULL
 from tenure.stores.base import Change, Hold, Note, Renewal, remembered
 from tenure.stores.postgres.noting import put_note
 from tenure.stores.postgres.records import (
@@ -19,11 +20,12 @@ from tenure.stores.postgres.records import (
     column,
     columns,
     load,
+    load_open,
     log,
     micros,
     plain,
 )
-from tenure.task import Task, TaskStatus, decode, encode
+from tenure.task import Task, TaskStatus, encode
 
 Lane = tuple[str, str, str]
 
@@ -42,9 +44,13 @@ def kinds(changes: Sequence[Change]) -> list[tuple[str, list[Change]]]:
 
 
 def _kind(change: Change) -> str:
-    if change.before.status.ended:
-        return "swap_ended" if change.after.status.ended else "swap_to_open"
-    return "swap_to_ended" if change.after.status.ended else "swap_open"
+    before, after = change.before, change.after
+    if after.status is TaskStatus.Completed and before.status is TaskStatus.Running and before.progress is None:
+        # Most tasks are claimed once and complete: then columns can say all that happened.
+        return "finish"
+    if before.status.ended:
+        return "swap_ended" if after.status.ended else "swap_to_open"
+    return "swap_to_ended" if after.status.ended else "swap_open"
 
 
 async def swap(
@@ -110,7 +116,14 @@ def _to_open_row(change: Change) -> tuple[Any, ...]:
     return (*_common(change), *more, encode(task))
 
 
+def _finish_row(change: Change) -> tuple[Any, ...]:
+    task = change.after
+    output = None if task.output_json is NULL else bytes(task.output_json)
+    return column(task.id), change.before.version, task.completed_at, output
+
+
 _ROWS = {
+    "finish": _finish_row,
     "swap_open": _open_row,
     "swap_to_ended": _to_ended_row,
     "swap_ended": _ended_row,
@@ -144,7 +157,7 @@ async def overdue(
     tasks, damages = [], []
     for row in sorted(rows, key=lambda row: (row[3], row[8]))[:limit]:
         try:
-            tasks.append(load(row))
+            tasks.append(load_open(row))
         except DamagedRecord as damage:
             damages.append(damage)
     return tasks, damages
@@ -156,11 +169,9 @@ async def prune(
     """Forget ended tasks that were kept long enough, and what else has outlived its time."""
     pruned: list[tuple[int, Task]] = []
     for status, moment in ended_before.items():
-        for seq, task_id, record in await db.fetch(
-            statements("prunable"), status.value, moment, limit - len(pruned)
-        ):  # fmt: skip
+        for row in await db.fetch(statements("prunable"), status.value, moment, limit - len(pruned)):
             try:
-                pruned.append((seq, decode(record, plain(task_id))))
+                pruned.append((row[8], load(row)))
             except DamagedRecord as damage:
                 await set_aside(db, statements, damage, now)
     await _delete(db, statements, pruned, now)

@@ -13,7 +13,10 @@ from tenure.stores.base import Page, Query
 from tenure.stores.postgres.records import DAMAGED, Database, column, in_schema, key_column, load, log
 from tenure.task import TaskStatus
 
-_COLUMNS = "id, record, version, lease_expires_at, progress, worker_id, claimed_at, policy_max, seq, ended_at"
+_COLUMNS = (
+    "id, record, version, lease_expires_at, progress, worker_id, claimed_at, policy_max, seq, ended_at"
+    ", finished_by, output"
+)
 
 
 async def find(db: Database, schema: str, query: Query) -> Page:

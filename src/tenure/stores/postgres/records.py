@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import msgspec
 
 from tenure import lifecycle
+from tenure.payload import NULL
 from tenure.stores import sql
 from tenure.stores.postgres.address import DEFAULT_SCHEMA
 from tenure.task import Progress, Task, TaskStatus, decode
@@ -57,7 +58,23 @@ def in_schema(text: str, schema: str) -> str:
 
 
 def load(row: Any) -> Task:
-    """A row as a task.
+    """A row of `everything` as a task.
+
+    The completion of a claim stands in columns only, as the claim does: both are made again, by the same rules.
+    """
+    ended_at, finished_by, output = row[9:12]
+    if finished_by is None:
+        return load_open(row)
+    task, version = decode(row[1], plain(row[0])), row[2]
+    if task.version < version - 1:
+        task = lifecycle.claim(
+            task, worker_id=plain(finished_by), now=row[6], lease=timedelta(0), policy_max=row[7]
+        )  # fmt: skip
+    return lifecycle.complete(task, task.fence, NULL if output is None else msgspec.Raw(output), ended_at)
+
+
+def load_open(row: Any) -> Task:
+    """A row of an open task.
 
     A claim stands in columns only: it is made again, by the same rule, on the record from before.
     While a task runs, lease and progress are newer in their columns than in the record.

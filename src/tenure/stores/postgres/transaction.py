@@ -11,7 +11,7 @@ from tenure.stores.base import Change, Transaction
 from tenure.stores.postgres.address import Address
 from tenure.stores.postgres.changing import kinds, swap
 from tenure.stores.postgres.connections import Connection, Connections
-from tenure.stores.postgres.records import Statements, column, load
+from tenure.stores.postgres.records import Statements, column, load, load_open
 from tenure.stores.postgres.trouble import Trouble, explained
 from tenure.task import Task
 
@@ -65,12 +65,12 @@ class PostgresTransaction(Transaction):
             raise StoreUnavailable(msg)
         now = await self._now()
         key = column(task_id)
-        rows = await self.connection.fetch(self._statements("lock_task"), key)
-        if not rows:
-            rows = await self.connection.fetch(self._statements("get"), [key])
-        if not rows:
+        if rows := await self.connection.fetch(self._statements("lock_task"), key):
+            task = load_open(rows[0])
+        elif rows := await self.connection.fetch(self._statements("get"), [key]):
+            task = load(rows[0])
+        else:
             raise TaskNotFound(task_id)
-        task = load(rows[0])
         after = rule(task, now)
         if after is not task:
             made = await swap(self.connection, self._statements, kinds([Change(task, after)]))
