@@ -47,8 +47,8 @@ class Reservation(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def identity(self) -> str:
-        """What no two records share. The scope stands beside the hash, because `a:b` + `c` and `a` + `b:c` hash alike."""
-        return f"{self.kind}/{len(self.scope)}/{self.scope}/{self.key_hash}"
+        """What no two records share."""
+        return identity(self.kind, self.scope, self.key_hash)
 
     def is_stale_at(self, now: datetime) -> bool:
         """Whether the record has outlived its own time."""
@@ -81,6 +81,11 @@ def slot_key(slot: tuple[str, date | str]) -> str:
 def hash_key(scope: str, key: str) -> str:
     """The published form of a key: `sha256:` and the hash of scope, colon, key."""
     return "sha256:" + hashlib.sha256(f"{scope}:{key}".encode()).hexdigest()
+
+
+def identity(kind: Kind, scope: str, key_hash: str) -> str:
+    """What no two records share. The scope stands beside the hash, because `a:b` + `c` and `a` + `b:c` hash alike."""
+    return f"{kind}/{len(scope)}/{scope}/{key_hash}"
 
 
 def judge(found: Reservation, wanted: Reservation, now: datetime, *, task_known: bool) -> Verdict:

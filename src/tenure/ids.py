@@ -1,9 +1,15 @@
-"""Task ids: UUIDv7, so that they sort by the time of their submit."""
+"""Task ids: UUIDv7, so that they sort by the time of their submit.
+
+The last four digits are a bucket. What belongs together (an ordering key's tasks, a key and its task) shares
+one, so that an id alone leads to the place where its task is kept, however many places there are.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import random
+import re
 import threading
 from typing import TYPE_CHECKING
 
@@ -15,6 +21,7 @@ if TYPE_CHECKING:
 _COUNTER_LIMIT = 1 << 12
 _random = random.Random()  # noqa: S311 - ids must differ, not be secret
 _VARIANT = 1 << 63
+_UUID7 = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 
 
 class _Series:
@@ -51,7 +58,27 @@ def _begin_anew() -> None:
 os.register_at_fork(after_in_child=_begin_anew)
 
 
-def new_id(now: datetime) -> str:
+def new_id(now: datetime, belongs_to: str | None = None) -> str:
     """A UUIDv7 of this instant. While the clock stands still or goes back, the last instant is counted on."""
     tail = f"{_VARIANT | _random.getrandbits(62):x}"
-    return f"{_series.next(to_micros(now) // 1000)}-{tail[:4]}-{tail[4:]}"
+    task_id = f"{_series.next(to_micros(now) // 1000)}-{tail[:4]}-{tail[4:]}"
+    return task_id if belongs_to is None else belonging_to(task_id, belongs_to)
+
+
+def belonging_to(task_id: str, key: str) -> str:
+    """The same id, in the bucket of a key."""
+    return f"{task_id[:-4]}{bucket(key):04x}"
+
+
+def bucket(key: str) -> int:
+    """One of 65,536 buckets, for ever the same for the same text."""
+    return int.from_bytes(hashlib.sha256(key.encode()).digest()[:2])
+
+
+def bucket_of(task_id: str) -> int:
+    """The bucket that an id names if it is a UUIDv7, else that of its text.
+
+    >>> hex(bucket_of("019a4c2e-7b00-7000-8000-00000000beef")), hex(bucket_of("order-7"))
+    ('0xbeef', '0xdf8c')
+    """
+    return int(task_id[-4:], 16) if _UUID7.fullmatch(task_id) else bucket(task_id)

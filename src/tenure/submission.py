@@ -96,7 +96,9 @@ class Form(msgspec.Struct, frozen=True):
             msg = f"input has {size} bytes of JSON; this store takes up to {size_limit}. Keep it elsewhere and submit a reference."
             raise InvalidInput(msg)
         chosen_id = self.options.get("task_id")
-        task_id = ids.new_id(self.now) if chosen_id is None else _name("task_id", chosen_id)
+        task_id = (
+            ids.new_id(self.now, self.words.get("ordering_key")) if chosen_id is None else _name("task_id", chosen_id)
+        )
         task = lifecycle.submit(now=self.now, id=task_id, type=_name("type", type), input_json=raw, **self.words)
         return Submission(task) if self.plain else _reserved(task, self.options, self.now)
 
@@ -139,11 +141,16 @@ def _reserved(task: Task, options: SubmitOptions, now: datetime) -> Submission:
     keep = _keep(options)
     start = max(now, task.available_at) if kind is Kind.Slot else now
     expires_at = None if keep is None else times.after(start, keep, "idempotency_ttl")
+    key_hash = idempotency.hash_key(scope, key)
+    if not chosen_id and task.ordering_key is None:
+        # So a key and its task are kept together, and inserted in one step, on any number of shards.
+        task_id = ids.belonging_to(task.id, idempotency.identity(kind, scope, key_hash))
+        task = msgspec.structs.replace(task, id=task_id)
     reservation = Reservation(
         kind=kind,
         scope=scope,
         key=key,
-        key_hash=idempotency.hash_key(scope, key),
+        key_hash=key_hash,
         task_id=task.id,
         task_type=task.type,
         created_at=now,

@@ -129,3 +129,27 @@ def test_forked_processes_make_different_ids(lock):
     made = done.stdout.split()
     assert len(set(made)) == 4
     assert len({task_id[:18] for task_id in made}) == 1, "only the random part tells them apart"
+
+
+@pytest.mark.parametrize(
+    ("key", "bucket"),
+    [("", 0xE3B0), ("user-42", 0x6D89), ("☕", 0xCF1F), ("order-7", 0xDF8C)],
+)
+def test_the_bucket_of_a_key_is_the_same_in_every_process_and_release(key, bucket):
+    assert ids.bucket(key) == bucket
+
+
+def test_a_new_id_names_the_bucket_of_what_it_belongs_to():
+    made = [new_id(NOW, "user-42") for _ in range(3)]
+    assert made == sorted(set(made))
+    assert [uuid.UUID(task_id).version for task_id in made] == [7, 7, 7]
+    assert {ids.bucket_of(task_id) for task_id in made} == {ids.bucket("user-42")}
+
+
+def test_ids_that_belong_to_nothing_are_spread():
+    assert len({ids.bucket_of(new_id(NOW)) for _ in range(1000)}) > 900
+
+
+@pytest.mark.parametrize("chosen", ["order-7", "019A4C2E-7B00-7000-8000-00000000BEEF", "x" * 36, "☕"])
+def test_an_id_of_any_other_form_has_the_bucket_of_its_text(chosen):
+    assert ids.bucket_of(chosen) == ids.bucket(chosen)

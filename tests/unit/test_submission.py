@@ -5,6 +5,7 @@ from datetime import UTC, date, datetime, timedelta, timezone
 import msgspec
 import pytest
 
+from tenure import ids
 from tenure.idempotency import Kind
 from tenure.retry import RetryPolicy
 from tenure.submission import KNOWN_OPTIONS, Form, Submission, build
@@ -195,3 +196,16 @@ def test_one_form_serves_a_whole_batch():
 
 def test_json_that_was_made_before_is_taken_as_it_is():
     assert build("greet", msgspec.Raw(b'{"a": 1}'), {}, NOW, 1000).task.input == {"a": 1}
+
+
+@pytest.mark.parametrize("options", [{"idempotency_key": "k"}, {"slot": ("daily", "2026-01-28")}])
+def test_a_new_id_shares_the_bucket_of_its_key_so_that_both_are_kept_together(options):
+    made = submission(**options)
+    assert made.reservation.task_id == made.task.id
+    assert ids.bucket_of(made.task.id) == ids.bucket(made.reservation.identity)
+
+
+@pytest.mark.parametrize("options", [{}, {"idempotency_key": "k"}])
+def test_a_new_id_shares_the_bucket_of_its_ordering_key_first(options):
+    made = submission(ordering_key="user-42", **options)
+    assert ids.bucket_of(made.task.id) == ids.bucket("user-42")
