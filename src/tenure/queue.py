@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, NamedTuple, Self, Unpack
@@ -26,6 +26,7 @@ from tenure.errors import (
 )
 from tenure.explain import why_not_running
 from tenure.observe.events import Events, Subscriber
+from tenure.observe.timing import TimedStore, timed
 from tenure.stores import open_store
 from tenure.stores.base import PAUSE, WORKER, Change, Note, Page, Query, Store, paused_queues
 from tenure.submission import Form, Submission, SubmitOptions
@@ -59,6 +60,7 @@ class WorkerInfo(msgspec.Struct, frozen=True):
     started_at: datetime
     seen_at: datetime
     alive: bool
+    lease: float = 30.0
 
 
 class QueueStats(msgspec.Struct, frozen=True):
@@ -105,6 +107,15 @@ class Queue:
         With `connection`, on a PostgreSQL store, it is a part of the transaction that is open there:
         nobody sees the task before that commits, and it is gone when that is rolled back.
         """
+        if not self.events.submit_watchers:
+            return await self._submit(type, input, connection, options)
+        with self.events.submitting(options, [type]) as submitted:
+            submitted.append(await self._submit(type, input, connection, options))
+        return submitted[0]
+
+    enqueue = submit
+
+    async def _submit(self, type: str, input: Any, connection: Any, options: SubmitOptions) -> Task:  # noqa: A002
         submission = Form.read(options, await self.store.now()).fill(type, input, self.store.size_limit)
         if connection is None:
             answer = await self._submits(submission)
@@ -113,8 +124,6 @@ class Queue:
         if isinstance(answer, IdempotencyConflict):
             raise answer
         return answer
-
-    enqueue = submit
 
     async def submit_many(
         self,
@@ -128,6 +137,15 @@ class Queue:
         Each task is `(type, input)` or `(type, input, {its own options})`; options given as
         keywords hold for all of them. `connection` is as in `submit`.
         """
+        if not self.events.submit_watchers:
+            return await self._submit_many(tasks, connection, options)
+        tasks = list(tasks)
+        types = [str(task[0]) if isinstance(task, tuple | list) and task else "" for task in tasks]
+        with self.events.submitting(options, types) as submitted:
+            submitted.extend(await self._submit_many(tasks, connection, options))
+        return submitted
+
+    async def _submit_many(self, tasks: Iterable[Any], connection: Any, options: SubmitOptions) -> list[Task]:
         now = await self.store.now()
         common = Form.read(options, now)
         submissions = []
@@ -135,7 +153,7 @@ class Queue:
             if not isinstance(task, tuple | list) or len(task) not in (2, 3):
                 msg = f"submit_many takes (type, input) or (type, input, options) for each task, not {task!r}."
                 raise InvalidInput(msg)
-            form = common if len(task) == 2 else Form.read({**options, **task[2]}, now)
+            form = common if len(task) == 2 else Form.read(_with_own(options, task[2]), now)
             submissions.append(form.fill(task[0], task[1], self.store.size_limit))
         if not submissions:
             return []
@@ -436,6 +454,8 @@ class Queue:
         """Tell these what happens here, from now on: `queue.observe(Logging(), Prometheus())`."""
         for subscriber in subscribers:
             self.events.subscribe(subscriber)
+        if self.events.store_watchers and not isinstance(self.store, TimedStore):
+            self.store = timed(self.store, self.events)
         return self
 
     async def close(self) -> None:
@@ -476,6 +496,14 @@ class Queue:
                     self.events.happened([changed])
                 return changed
         raise ConcurrentChange(task_id)
+
+
+def _with_own(common: SubmitOptions, own: SubmitOptions) -> SubmitOptions:
+    """A task's own options stand before those of its batch; headers of both are kept."""
+    options: SubmitOptions = {**common, **own}
+    if common.get("headers") and isinstance(headers := own.get("headers"), Mapping):
+        options["headers"] = {**(common.get("headers") or {}), **headers}
+    return options
 
 
 class connect(Awaitable[Queue]):  # noqa: N801 - reads as a function: `await connect(url)` or `async with connect(url)`

@@ -182,6 +182,7 @@ def test_a_changed_file_restarts_the_workers(terminal, queue, start):
 def test_log_lines_as_json_say_which_task(terminal, queue):
     task = queue.submit("fails", {}, max_attempts=1)
     lines = [json.loads(line) for line in terminal.process("worker", "shop:app", "--burst", "--json").out.splitlines()]
-    failed = next(line for line in lines if line.get("level") == "warning")
+    failed = next(line for line in lines if line.get("level") == "error")
     assert task.id in failed["message"]
+    assert (failed["task_id"], failed["task_type"], failed["attempt"]) == (task.id, "fails", 1)
     assert failed["logger"] == "tenure.worker"

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import sys
-from datetime import UTC, datetime
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -14,16 +13,42 @@ if TYPE_CHECKING:
     from tenure.cli.output import Output
 
 FORMAT = "%(asctime)s %(levelname)s %(message)s"
-ABOUT = ("task_id", "task_type", "attempt", "worker_id")
 
 
-def set_up_logging(out: Output, *, verbose: bool) -> Console | None:
-    """Log lines on the error stream, or as JSON; at a terminal through a console that a live line can share."""
+class LogFormat(StrEnum):
+    """How a worker's log lines look."""
+
+    text = "text"
+    json = "json"
+
+
+class LogLevel(StrEnum):
+    """From which level on lines are written."""
+
+    debug = "debug"
+    info = "info"
+    warning = "warning"
+    error = "error"
+
+
+def set_up_logging(
+    out: Output,
+    *,
+    verbose: bool,
+    style: str | None = None,
+    level: str | None = None,
+) -> Console | None:
+    """Log lines on the error stream, as text or as JSON; at a terminal through a console that a live line can share.
+
+    With `--json` they go to where the answers go.
+    """
     console = None
     handler: logging.Handler
-    if out.as_json:
-        handler = logging.StreamHandler(sys.stdout)
-        handler.setFormatter(_JsonLines())
+    if out.as_json or style == LogFormat.json:
+        from tenure.observe.logging import JsonLines
+
+        handler = logging.StreamHandler(sys.stdout if out.as_json else sys.stderr)
+        handler.setFormatter(JsonLines())
     elif out.at_terminal and sys.stderr.isatty():
         from rich.console import Console
 
@@ -34,23 +59,9 @@ def set_up_logging(out: Output, *, verbose: bool) -> Console | None:
         handler.setFormatter(logging.Formatter(FORMAT))
     root = logging.getLogger()
     root.addHandler(handler)
-    root.setLevel(logging.DEBUG if verbose else logging.INFO)
+    root.setLevel((level or (LogLevel.debug if verbose else LogLevel.info)).upper())
     logging.getLogger("asyncio").setLevel(logging.WARNING)
     return console
-
-
-class _JsonLines(logging.Formatter):
-    def format(self, record: logging.LogRecord) -> str:
-        line = {
-            "at": datetime.fromtimestamp(record.created, UTC).isoformat().replace("+00:00", "Z"),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": record.getMessage(),
-        }
-        line |= {name: value for name in ABOUT if (value := getattr(record, name, None)) is not None}
-        if record.exc_info:
-            line["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=False, default=str)
 
 
 class _ConsoleHandler(logging.Handler):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from tenure.stores.base import Store
 
 log = logging.getLogger("tenure.observe")
+
+LOOK_EVERY, LOOK_PATIENCE = 15.0, 10.0
 
 
 class Execution(Protocol):
@@ -145,8 +147,14 @@ class Subscriber:
     def happened(self, events: Sequence[TaskEvent]) -> None:
         """These events, in order. It is called on the event loop: be quick."""
 
-    def submitting(self, options: dict[str, Any], types: Sequence[str]) -> AbstractContextManager[None] | None:
-        """A submit of these types begins; its options may be added to. The context ends with the submit."""
+    def submitting(
+        self,
+        options: dict[str, Any],  # noqa: ARG002 - for those who override it
+        types: Sequence[str],  # noqa: ARG002
+        tasks: Sequence[Task],  # noqa: ARG002
+    ) -> AbstractContextManager[None]:
+        """A submit of these types begins; its options may be added to. At the end of the context, `tasks` are there."""
+        return contextlib.nullcontext()
 
     def attempt_begins(self, context: Execution) -> None:
         """A handler is about to run. Context variables that are set here are seen by it, and by nothing else."""
@@ -157,8 +165,8 @@ class Subscriber:
     def store_called(self, operation: str, seconds: float, failed: bool) -> None:
         """A call of the store took this long."""
 
-    async def look(self, store: Store) -> None:
-        """Now and then, in a worker: a chance to ask the store for something."""
+    async def look(self, queue: Any) -> None:
+        """Now and then, in a worker: a chance to ask the `Queue` for something."""
 
 
 class Events:
@@ -168,6 +176,7 @@ class Events:
         self.subscribers: tuple[Subscriber, ...] = ()
         self.attempt_watchers: tuple[Subscriber, ...] = ()
         self.submit_watchers: tuple[Subscriber, ...] = ()
+        self.store_watchers: tuple[Subscriber, ...] = ()
         self.doubts = Doubts()
         self._waiting: list[TaskEvent] = []
 
@@ -176,6 +185,7 @@ class Events:
         self.subscribers += (subscriber,)
         self.attempt_watchers = self.that_override("attempt_begins")
         self.submit_watchers = self.that_override("submitting")
+        self.store_watchers = self.that_override("store_called")
 
     def that_override(self, method: str) -> tuple[Subscriber, ...]:
         """The subscribers that have this method of their own."""
@@ -193,6 +203,15 @@ class Events:
         """Tell the last event of each of these tasks."""
         for task in tasks:
             self.emit(latest(task))
+
+    @contextlib.contextmanager
+    def submitting(self, options: Any, types: Sequence[str]) -> Iterator[list[Task]]:
+        """Around a submit; the tasks that came of it are to be put into the list."""
+        tasks: list[Task] = []
+        with contextlib.ExitStack() as stack:
+            for watcher in self.submit_watchers:
+                stack.enter_context(watcher.submitting(options, types, tasks))
+            yield tasks
 
     def submitted(self, answers: Iterable[Task | IdempotencyConflict]) -> None:
         """Tell of those that were created."""
@@ -214,6 +233,11 @@ class Events:
         except Exception:
             log.exception("%r failed", method)
 
+    def store_called(self, operation: str, seconds: float, *, failed: bool) -> None:
+        """Tell how long a call of the store took."""
+        for watcher in self.store_watchers:
+            self.tell(watcher.store_called, operation, seconds, failed)
+
     def in_doubt(self, tasks: Iterable[Task]) -> None:
         """These were sent to the store, and nobody knows yet whether they are there."""
         if self.subscribers:
@@ -222,6 +246,24 @@ class Events:
     async def resolve(self, store: Store) -> None:
         """Tell of changes whose answers were lost, where the store shows that they took effect."""
         self.happened(await self.doubts.resolved(store))
+
+    async def look(self, queue: Any) -> None:
+        """Let the subscribers ask what they want to know, and settle what is in doubt."""
+        try:
+            async with asyncio.timeout(LOOK_PATIENCE):
+                await self.resolve(queue.store)
+                for subscriber in self.that_override("look"):
+                    await subscriber.look(queue)
+        except (TenureError, TimeoutError) as error:
+            log.debug("could not look at the queue: %s", error)
+        except Exception:
+            log.exception("a subscriber could not look at the queue")
+
+    async def look_now_and_then(self, queue: Any) -> None:
+        """Look at once, and then every few seconds, until cancelled."""
+        while True:
+            await self.look(queue)
+            await asyncio.sleep(LOOK_EVERY)
 
     async def finish(self, store: Store) -> None:
         """The queue is about to be closed: tell the rest."""

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from tenure import lifecycle
 from tenure.errors import DamagedRecord, StoreError, StoreUnavailable
-from tenure.observe.events import Lost
+from tenure.observe.events import Failed, Lost
+from tenure.observe.logging import about, tell_failure
 from tenure.retry import RetryPolicy
 from tenure.stores.base import Claimed, Query, Want
 from tenure.sweeper import Sweeper
@@ -104,7 +105,10 @@ class Run:
         await worker.call_hooks("startup")
         log.info("worker %s takes %s from %s", worker.worker_id, ", ".join(self.handlers), ", ".join(worker.queues))
         self.heartbeat.start()
-        sweeping = asyncio.create_task(self._sweep_now_and_then(), name="tenure-sweeper")
+        beside = [asyncio.create_task(self._sweep_now_and_then(), name="tenure-sweeper")]
+        if self.events.subscribers:
+            looking = self.events.look_now_and_then(worker.queue)
+            beside.append(asyncio.create_task(looking, name="tenure-observe"))
         try:
             with self._signals():
                 await self._claim_until_stopped()
@@ -114,12 +118,16 @@ class Run:
             await self._finish()
             raise
         finally:
-            sweeping.cancel()
-            await asyncio.wait([sweeping])
+            for helper in beside:
+                helper.cancel()
+            await asyncio.wait(beside)
             await asyncio.to_thread(self.heartbeat.stop)
             self.executors.close()
             if self.hooks:
                 await asyncio.wait(self.hooks)
+            if self.events.subscribers:
+                self.events.flush()
+                await self.events.look(worker.queue)
             await worker.call_hooks("shutdown")
             log.info("worker %s stopped after %d tasks", worker.worker_id, self.ended)
         return self.ended
@@ -284,7 +292,8 @@ class Run:
         if ending is None:
             self._forget(attempt)
             self._lost(attempt)
-            log.warning("task %s: gave up its handler, because the lease could not be kept", attempt.task.id)
+            words = "task %s: gave up its handler, because the lease could not be kept"
+            log.warning(words, attempt.task.id, extra={**about(attempt.task), "event": "lost"})
         elif isinstance(ending, Task):
             self._settled(attempt, ending)
         else:
@@ -393,10 +402,7 @@ class Run:
         if task.status is TaskStatus.Completed:
             self._call_hooks("success", task)
         elif attempt.error is not None:
-            log.warning(
-                "task %s (%s) failed in attempt %d: %s; now %s",
-                task.id, task.type, task.attempts, task.last_error, task.status,
-            )  # fmt: skip
+            tell_failure(log, Failed(task, attempt.reason))
             self._call_hooks("error", task, attempt.error)
 
     def _call_hooks(self, name: str, *arguments: Any) -> None:
@@ -436,6 +442,7 @@ class Run:
             "types": list(self.handlers),
             "concurrency": self.worker.concurrency,
             "running": len(self.running),
+            "lease": self.worker.lease.total_seconds(),
             "started_at": self.started_at.isoformat() if self.started_at else "",
         }
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from tenure.errors import DamagedRecord, LeaseLost, StoreUnavailable
 from tenure.lifecycle import took_effect
+from tenure.observe.logging import about
 from tenure.stores.base import Change, Store
 from tenure.task import Task
 from tenure.worker.attempt import Attempt, Rule
@@ -146,5 +147,8 @@ class Settler:
 
     def _tell(self, ending: Ending, task: Task | None, why: str = "") -> None:
         if task is None:
-            log.warning("task %s was not ended by this worker: %s", ending.attempt.task.id, why)
+            lost = ending.attempt.task
+            log.warning(
+                "task %s was not ended by this worker: %s", lost.id, why, extra={**about(lost), "event": "lost"}
+            )
         self._on_settled(ending.attempt, task)

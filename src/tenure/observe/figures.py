@@ -1,0 +1,108 @@
+"""The figures of one moment, from bounded questions to the store: for gauges, and for alerts without Prometheus."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+
+import msgspec
+
+from tenure import lifecycle
+from tenure.queue import Queue
+from tenure.stores.base import Query
+from tenure.task import Task, TaskStatus
+
+SOON = timedelta(seconds=60)
+WINDOW = 900.0
+"""Seconds that count as lately."""
+LOOK = 500
+"""How many tasks a question may return."""
+DEFAULT_LEASE = 30.0
+
+
+class Figures(msgspec.Struct, frozen=True):
+    """What there is, how old it is, and who works on it."""
+
+    depth: Mapping[str, Mapping[str, int]]
+    near_expiration: Mapping[str, int]
+    unhandled: Mapping[str, int]
+    oldest_pending: float
+    oldest_running: float
+    lapsed: int
+    lease: float
+    workers: int
+    paused: Mapping[str, str]
+    damaged: int
+
+    def count(self, status: TaskStatus) -> int:
+        """How many tasks of all queues have this status."""
+        return sum(lane.get(status.value, 0) for lane in self.depth.values())
+
+
+class Flow(msgspec.Struct, frozen=True):
+    """How many tasks per second came in and ended lately, by what the latest records tell."""
+
+    submitted: float
+    ended: float
+    completed: float
+    dead: float
+
+    @property
+    def dead_share(self) -> float:
+        """The part of what ran to an end that failed."""
+        ran = self.completed + self.dead
+        return self.dead / ran if ran else 0.0
+
+
+async def look(queue: Queue, soon: timedelta = SOON) -> Figures:
+    """The figures of this moment. It costs the same however many tasks there are."""
+    stats = await queue.stats()
+    running = (await queue.store.find(Query(status=TaskStatus.Running, limit=LOOK, oldest=True))).tasks
+    pending = (await queue.store.find(Query(status=TaskStatus.Pending, limit=LOOK, oldest=True))).tasks
+    workers = await queue.workers()
+    return Figures(
+        depth=stats.queues,
+        near_expiration=await _near(queue, stats.now, soon, stats.counts[TaskStatus.Running]),
+        unhandled={type_: stats.types[type_].get("pending", 0) for type_ in stats.unhandled_types},
+        oldest_pending=_oldest(stats.now, [task.available_at for task in pending]),
+        oldest_running=_oldest(stats.now, [task.started_at or stats.now for task in running]),
+        lapsed=sum(not task.is_leased_at(stats.now) for task in running),
+        lease=max((worker.lease for worker in workers), default=DEFAULT_LEASE),
+        workers=len(workers),
+        paused=stats.paused,
+        damaged=stats.damaged,
+    )
+
+
+async def flow(queue: Queue, window: float = WINDOW) -> Flow:
+    """What came and went lately; at most a thousand records of each kind are looked at."""
+    now = await queue.now()
+    ended = await queue.throughput(window)
+    latest = (await queue.store.find(Query(limit=1000))).tasks
+    ages = [age for task in latest if (age := (now - task.created_at).total_seconds()) < window]
+    span = ages[-1] if len(ages) == len(latest) == 1000 else window
+    return Flow(
+        submitted=len(ages) / max(span, 0.001),
+        ended=sum(ended.values()),
+        completed=ended[TaskStatus.Completed],
+        dead=ended[TaskStatus.Failed],
+    )
+
+
+def _oldest(now: datetime, moments: list[datetime]) -> float:
+    return max(((now - moment).total_seconds() for moment in moments if moment <= now), default=0.0)
+
+
+async def _near(queue: Queue, now: datetime, soon: timedelta, running: int) -> Mapping[str, int]:
+    """The store's own index of deadlines, asked as if it were a little later.
+
+    It answers with leases that end by then too, so there must be room for those.
+    """
+    later = lifecycle.later(now, soon)
+    found = await queue.store.overdue(later, min(running + LOOK * 4, LOOK * 20))
+    return Counter(task.type for task in found if _is_near(task, now))
+
+
+def _is_near(task: Task, now: datetime) -> bool:
+    return task.status is TaskStatus.Pending and not task.is_expired_at(now)

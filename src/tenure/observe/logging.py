@@ -1,0 +1,137 @@
+"""Log lines: one for each change of a task's state, with its ids as fields, through the standard library.
+
+A failed attempt, and one whose claim was lost, are told by the worker itself, whether anybody subscribed or not. The fields stand on the record
+(`extra`), so every formatter sees them: `JsonLines` here, or structlog's with `ExtraAdder`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from tenure.observe.events import (
+    Archived,
+    Cancelled,
+    CancelRequested,
+    Claimed,
+    Completed,
+    Expired,
+    Failed,
+    Lapsed,
+    Released,
+    Requeued,
+    Rescheduled,
+    Submitted,
+    Subscriber,
+    TaskEvent,
+)
+from tenure.task import Task, TaskStatus
+
+LEVELS: dict[type[TaskEvent], int] = {
+    Submitted: logging.DEBUG,
+    Claimed: logging.DEBUG,
+    Archived: logging.DEBUG,
+    Completed: logging.INFO,
+    Rescheduled: logging.INFO,
+    Released: logging.INFO,
+    CancelRequested: logging.INFO,
+    Cancelled: logging.INFO,
+    Requeued: logging.INFO,
+    Expired: logging.WARNING,
+    Lapsed: logging.WARNING,
+}
+
+_WORDS: dict[type[TaskEvent], str] = {
+    Submitted: "was submitted",
+    Claimed: "was claimed",
+    Archived: "was archived",
+    Completed: "completed",
+    Rescheduled: "was rescheduled",
+    Released: "was given back",
+    CancelRequested: "was asked to stop",
+    Cancelled: "was cancelled",
+    Requeued: "was put back",
+    Expired: "expired",
+    Lapsed: "lapsed",
+}
+
+
+class Logging(Subscriber):
+    """Writes a line for each change. Claims and submits are for debugging, ends are information, trouble is a warning."""
+
+    def __init__(self, logger: logging.Logger | None = None) -> None:
+        self._logger = logger or logging.getLogger("tenure.events")
+
+    def happened(self, events: Sequence[TaskEvent]) -> None:  # noqa: D102 - as the base says
+        logger = self._logger
+        wanted = {kind for kind, level in LEVELS.items() if logger.isEnabledFor(level)}
+        make = logging.getLogRecordFactory()
+        for event in events:
+            kind = type(event)
+            if kind not in wanted:
+                continue
+            level = logging.ERROR if kind is Lapsed and event.task.status is TaskStatus.Failed else LEVELS[kind]
+            fields = about(event.task)
+            fields["event"] = kind.__name__.lower()
+            if kind is Completed and event.seconds is not None:  # type: ignore[attr-defined]
+                fields["seconds"] = round(event.seconds, 6)  # type: ignore[attr-defined]
+            text = sentence(event.task, _WORDS[kind])
+            # The caller of a logger is always this line: looking for it would cost more than the line.
+            record = make(logger.name, level, __file__, 0, text, (), None)
+            record.__dict__.update(fields)
+            logger.handle(record)
+
+
+def about(task: Task) -> dict[str, Any]:
+    """The fields that every line about a task carries."""
+    last = task.history[-1]
+    return {
+        "task_id": task.id,
+        "task_type": task.type,
+        "queue": task.queue,
+        "attempt": last.attempt,
+        "worker_id": last.worker,
+        "status": task.status.value,
+    }
+
+
+def sentence(task: Task, words: str) -> str:
+    """A line for people: which task, what happened, in which attempt, on which worker, and why."""
+    last = task.history[-1]
+    where = f" on {last.worker}" if last.worker else ""
+    which = f" in attempt {last.attempt}" if last.attempt else ""
+    why = f": {last.why}" if last.why and last.number > 1 else ""
+    return f"task {task.id} ({task.type}) {words}{which}{where}{why}"
+
+
+def tell_failure(logger: logging.Logger, failed: Failed) -> None:
+    """The line of a failed attempt: a warning while it is tried again, an error when the task is dead."""
+    task = failed.task
+    level = logging.ERROR if failed.dead else logging.WARNING
+    text = f"{sentence(task, 'failed')}; now {task.status.value}"
+    logger.log(level, "%s", text, extra={**about(task), "event": "failed", "reason": failed.reason})
+
+
+_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+_encode = msgspec.json.Encoder(enc_hook=str).encode
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object per line, with every field of the record that is not the library's own."""
+
+    def format(self, record: logging.LogRecord) -> str:  # noqa: D102 - as the base says
+        line: dict[str, Any] = {
+            "at": datetime.fromtimestamp(record.created, UTC).isoformat().replace("+00:00", "Z"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        own = record.__dict__.items()
+        line |= {name: value for name, value in own if name not in _STANDARD and value is not None}
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return _encode(line).decode()

@@ -1,0 +1,247 @@
+"""Prometheus: counters and histograms from the events, gauges from a bounded look at the store."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from tenure import times
+from tenure.errors import MissingExtra
+from tenure.observe.events import (
+    Cancelled,
+    Claimed,
+    Completed,
+    Expired,
+    Failed,
+    Lapsed,
+    Lost,
+    Released,
+    Requeued,
+    Rescheduled,
+    Submitted,
+    Subscriber,
+    TaskEvent,
+)
+from tenure.observe.figures import Figures, look
+from tenure.queue import Queue
+from tenure.task import Task, TaskStatus
+
+try:
+    from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
+except ModuleNotFoundError:
+    raise MissingExtra("Prometheus", "metrics") from None
+
+MINUTE, HOUR, DAY = 60, 3600, 86_400
+DURATIONS = (
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30,
+    MINUTE, 2 * MINUTE, 5 * MINUTE, 15 * MINUTE, 30 * MINUTE, HOUR, 3 * HOUR, 6 * HOUR, 12 * HOUR,
+)  # fmt: skip
+"""From a millisecond to half a day."""
+WAITS = (*DURATIONS, DAY, 7 * DAY)
+TTLS = (
+    1, 10, 30, MINUTE, 5 * MINUTE, 15 * MINUTE, HOUR, 3 * HOUR, 6 * HOUR, 12 * HOUR,
+    DAY, 3 * DAY, 7 * DAY, 14 * DAY, 30 * DAY, 60 * DAY, 90 * DAY, 180 * DAY, 365 * DAY,
+)  # fmt: skip
+"""From a second to a year."""
+CALLS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+
+OTHER = "other"
+TASK = ("task_type", "queue")
+
+
+class Names:
+    """Labels are bounded: what comes after the first `limit` names is counted as `other`."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._known: dict[str, str] = {}
+
+    def __call__(self, name: str) -> str:
+        """The label of a name."""
+        known = self._known.get(name)
+        if known is None:
+            if len(self._known) >= self._limit:
+                return OTHER
+            known = self._known[name] = name
+        return known
+
+
+class Metrics:
+    """Every metric there is. Two observers of one registry share them."""
+
+    def __init__(self, registry: CollectorRegistry, prefix: str) -> None:
+        def counter(name: str, text: str, labels: Sequence[str] = TASK) -> Counter:
+            return Counter(f"{prefix}_{name}", text, labels, registry=registry)
+
+        def histogram(name: str, text: str, buckets: Sequence[float], labels: Sequence[str] = TASK) -> Histogram:
+            return Histogram(f"{prefix}_{name}", text, labels, registry=registry, buckets=buckets)
+
+        def gauge(name: str, text: str, labels: Sequence[str] = ()) -> Gauge:
+            # All workers look at the same store, so the latest look of one that lives is the one that counts.
+            return Gauge(f"{prefix}_{name}", text, labels, registry=registry, multiprocess_mode="livemostrecent")
+
+        self.submitted = counter("tasks_submitted_total", "Tasks created.")
+        self.completed = counter("tasks_completed_total", "Tasks completed.")
+        self.failed = counter("tasks_failed_total", "Attempts that failed.", (*TASK, "reason"))
+        self.retried = counter("tasks_retried_total", "Failed attempts that are followed by another.")
+        self.dead = counter("tasks_dead_total", "Tasks that ended as dead letters.")
+        self.expired = counter("tasks_expired_total", "Tasks whose deadline passed before anyone began.")
+        self.cancelled = counter("tasks_cancelled_total", "Tasks cancelled.")
+        self.rescheduled = counter("tasks_rescheduled_total", "Handlers that asked to run again later.")
+        self.released = counter("tasks_released_total", "Claims given back unfinished.")
+        self.requeued = counter("tasks_requeued_total", "Ended tasks that an operator put back.")
+        self.lapsed = counter("leases_lapsed_total", "Leases that ran out before the worker finished.")
+        self.lost = counter(
+            "leases_lost_total", "Ends that were refused, because the claim was no longer the worker's."
+        )
+        self.late = counter("tasks_settled_late_total", "Tasks completed after their lease had lapsed.")
+        self.ttl = histogram("task_ttl_seconds", "Time to live given at the submit.", TTLS)
+        self.wait = histogram("task_wait_seconds", "From being due to being claimed.", WAITS)
+        self.duration = histogram("task_duration_seconds", "Run time of handlers.", DURATIONS)
+        self.requests = counter("store_requests_total", "Calls of the store.", ("operation", "outcome"))
+        self.request = histogram("store_request_seconds", "Time of the calls of the store.", CALLS, ("operation",))
+        self.depth = gauge("queue_depth", "Tasks in the store.", ("queue", "status"))
+        self.near = gauge("tasks_near_expiration", "Pending tasks that will expire soon.", ("task_type",))
+        self.oldest = gauge("oldest_pending_seconds", "Time for which the longest waiting due task has been due.")
+        self.running_age = gauge("running_age_seconds", "Age of the attempt that runs longest.")
+        self.lease = gauge("lease_seconds", "Length of the leases of the workers.")
+        self.unhandled = gauge("tasks_unhandled", "Pending tasks of types no live worker takes.", ("task_type",))
+        self.workers = gauge("workers", "Workers that gave a sign of life in the last minute.")
+        self.paused = gauge("queues_paused", "Paused queues.")
+        self.damaged = gauge("records_damaged", "Records that cannot be read and were set aside.")
+
+
+_made: WeakKeyDictionary[CollectorRegistry, dict[str, Metrics]] = WeakKeyDictionary()
+
+
+class Prometheus(Subscriber):
+    """Keeps the metrics of a process up to date.
+
+    `soon` is how far ahead `tasks_near_expiration` looks; `max_names` bounds the types and the queues that get
+    a label of their own.
+    """
+
+    def __init__(
+        self,
+        registry: CollectorRegistry = REGISTRY,
+        *,
+        prefix: str = "tenure",
+        soon: float | timedelta = 60.0,
+        max_names: int = 200,
+    ) -> None:
+        made = _made.setdefault(registry, {})
+        if prefix not in made:
+            made[prefix] = Metrics(registry, prefix)
+        self.metrics = metrics = made[prefix]
+        self._soon = times.seconds(soon, "soon")
+        self._type, self._queue = Names(max_names), Names(max_names)
+        self._children: dict[tuple[Any, ...], Any] = {}
+        self._shown: set[tuple[Gauge, tuple[str, ...]]] = set()
+        self._counted: dict[type[TaskEvent], Counter] = {
+            Submitted: metrics.submitted,
+            Completed: metrics.completed,
+            Expired: metrics.expired,
+            Cancelled: metrics.cancelled,
+            Rescheduled: metrics.rescheduled,
+            Released: metrics.released,
+            Requeued: metrics.requeued,
+            Lost: metrics.lost,
+        }
+        self._observed: dict[type[TaskEvent], Callable[[Any], None]] = {
+            Submitted: self._submitted,
+            Claimed: self._claimed,
+            Completed: self._completed,
+            Failed: self._failed,
+            Lapsed: self._failed,
+        }
+
+    def happened(self, events: Sequence[TaskEvent]) -> None:  # noqa: D102 - as the base says
+        counts: dict[tuple[type[TaskEvent], str, str], int] = defaultdict(int)
+        for event in events:
+            kind, task = type(event), event.task
+            counts[kind, task.type, task.queue] += 1
+            if (observe := self._observed.get(kind)) is not None:
+                observe(event)
+        for (kind, type_, queue), count in counts.items():
+            if (counter := self._counted.get(kind)) is not None:
+                self._child(counter, type_, queue).inc(count)
+
+    def store_called(self, operation: str, seconds: float, failed: bool) -> None:  # noqa: D102
+        self.metrics.requests.labels(operation, "failed" if failed else "answered").inc()
+        self.metrics.request.labels(operation).observe(seconds)
+
+    def _child(self, metric: Counter | Histogram, type_: str, queue: str, *more: str) -> Any:
+        """Looking labels up costs more than counting, so they are looked up once."""
+        key = (metric, type_, queue, *more)
+        child = self._children.get(key)
+        if child is None:
+            child = metric.labels(self._type(type_), self._queue(queue), *more)
+            if len(self._children) < 10_000:
+                self._children[key] = child
+        return child
+
+    def _of(self, metric: Counter | Histogram, task: Task, *more: str) -> Any:
+        return self._child(metric, task.type, task.queue, *more)
+
+    def _submitted(self, event: Submitted) -> None:
+        task = event.task
+        if task.expires_at is not None:
+            self._of(self.metrics.ttl, task).observe((task.expires_at - task.created_at).total_seconds())
+
+    def _claimed(self, event: Claimed) -> None:
+        task = event.task
+        if task.started_at is not None:
+            waited = (task.started_at - task.available_at).total_seconds()
+            self._of(self.metrics.wait, task).observe(max(waited, 0.0))
+
+    def _completed(self, event: Completed) -> None:
+        if event.seconds is not None:
+            self._of(self.metrics.duration, event.task).observe(event.seconds)
+        if event.late:
+            self._of(self.metrics.late, event.task).inc()
+
+    def _failed(self, event: Failed) -> None:
+        task = event.task
+        self._of(self.metrics.failed, task, event.reason).inc()
+        if isinstance(event, Lapsed):
+            self._of(self.metrics.lapsed, task).inc()
+        if event.retried:
+            self._of(self.metrics.retried, task).inc()
+        elif event.dead:
+            self._of(self.metrics.dead, task).inc()
+        if event.seconds is not None:
+            self._of(self.metrics.duration, task).observe(event.seconds)
+
+    # -- gauges
+
+    async def look(self, queue: Queue) -> None:
+        """Bring the gauges up to date; bounded, however full the store is."""
+        self.show(await look(queue, self._soon))
+
+    def show(self, figures: Figures) -> None:
+        """Set the gauges; what is no longer there becomes zero."""
+        metrics = self.metrics
+        shown: dict[tuple[Gauge, tuple[str, ...]], float] = dict.fromkeys(self._shown, 0.0)
+
+        def add(gauge: Gauge, value: float, *labels: str) -> None:
+            shown[gauge, labels] = shown.get((gauge, labels), 0.0) + value
+
+        for queue, statuses in figures.depth.items():
+            for status in TaskStatus:
+                add(metrics.depth, statuses.get(status.value, 0), self._queue(queue), status.value)
+        for type_, count in figures.near_expiration.items():
+            add(metrics.near, count, self._type(type_))
+        for type_, count in figures.unhandled.items():
+            add(metrics.unhandled, count, self._type(type_))
+        self._shown = set(shown)
+        for (gauge, labels), value in shown.items():
+            gauge.labels(*labels).set(value)
+        metrics.oldest.set(figures.oldest_pending)
+        metrics.running_age.set(figures.oldest_running)
+        metrics.lease.set(figures.lease)
+        metrics.workers.set(figures.workers)
+        metrics.paused.set(len(figures.paused))
+        metrics.damaged.set(figures.damaged)

@@ -1,0 +1,53 @@
+"""Times the calls of a store, for those who want to know."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
+
+from tenure.errors import StoreError
+from tenure.observe.events import Events
+from tenure.stores.base import Store
+
+OPERATIONS = (
+    "insert", "insert_within", "claim", "swap", "renew", "get", "find", "overdue", "count", "prune", "forget",
+    "dump", "restore", "put_note", "notes", "begin",
+)  # fmt: skip
+"""What is a request. Asking for the time or waiting for news is none."""
+
+
+class TimedStore:
+    """A store whose calls are timed; all else is the store's own."""
+
+    def __init__(self, store: Store, events: Events) -> None:
+        self._store, self._events = store, events
+        for operation in OPERATIONS:
+            setattr(self, operation, self._timed(operation, getattr(store, operation)))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def twin(self) -> Store:
+        """The twin is timed too."""
+        twin = self._store.twin()
+        return cast("Store", self) if twin is self._store else timed(twin, self._events)
+
+    def _timed(self, operation: str, call: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+        async def timed_call(*arguments: Any, **keywords: Any) -> Any:
+            start = time.perf_counter()
+            failed = False
+            try:
+                return await call(*arguments, **keywords)
+            except StoreError:
+                failed = True
+                raise
+            finally:
+                self._events.store_called(operation, time.perf_counter() - start, failed=failed)
+
+        return timed_call
+
+
+def timed(store: Store, events: Events) -> Store:
+    """The same store, with its calls told to the subscribers."""
+    return cast("Store", TimedStore(store, events))

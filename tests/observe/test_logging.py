@@ -1,0 +1,139 @@
+"""Log lines: one per change, with the ids of the task as fields."""
+
+import json
+import logging
+from pathlib import Path
+
+import pytest
+import structlog
+
+from tenure import RetryPolicy, Worker
+from tenure.observe.logging import JsonLines, Logging
+
+
+@pytest.fixture
+def lines(caplog):
+    caplog.set_level(logging.DEBUG, "tenure")
+    return lambda: [record for record in caplog.records if hasattr(record, "task_id")]
+
+
+async def run_all(queue, *submits, **settings):
+    worker = Worker(queue, worker_id="w1", retry=RetryPolicy(base=0, jitter=0, max_attempts=2), **settings)
+
+    @worker.task("greet")
+    async def greet(input):
+        return "hello"
+
+    @worker.task("fails")
+    async def fails(input):
+        raise ValueError("not today")
+
+    tasks = [await queue.submit(*submit) for submit in submits]
+    await worker.run(until_idle=True)
+    return tasks
+
+
+async def test_each_change_is_one_line_with_its_ids(queue, lines):
+    queue.observe(Logging())
+    (task,) = await run_all(queue, ("greet",))
+    fields = ("event", "task_id", "task_type", "queue", "attempt", "worker_id", "status")
+    assert [tuple(getattr(line, field) for field in fields) for line in lines()] == [
+        ("submitted", task.id, "greet", "default", 0, None, "pending"),
+        ("claimed", task.id, "greet", "default", 1, "w1", "running"),
+        ("completed", task.id, "greet", "default", 1, "w1", "completed"),
+    ]
+    assert [line.levelname for line in lines()] == ["DEBUG", "DEBUG", "INFO"]
+    assert lines()[-1].getMessage() == f"task {task.id} (greet) completed in attempt 1 on w1"
+    assert lines()[-1].seconds >= 0
+
+
+async def test_failures_are_told_once_whether_anybody_subscribed_or_not(queue, lines):
+    await run_all(queue, ("fails",))
+    without = [(line.levelname, line.attempt, line.reason) for line in lines()]
+    assert without == [("WARNING", 1, "error"), ("ERROR", 2, "error")]
+    queue.observe(Logging())
+    await run_all(queue, ("fails",))
+    assert [(line.levelname, line.attempt) for line in lines() if line.event == "failed"][2:] == [
+        ("WARNING", 1),
+        ("ERROR", 2),
+    ]
+    assert "failed in attempt 2 on w1: ValueError: not today; now failed" in lines()[-1].getMessage()
+
+
+async def test_an_idle_worker_writes_no_lines(queue, caplog):
+    """Polls, sweeps and renewals say nothing, however many there are."""
+    queue.observe(Logging())
+    caplog.set_level(logging.DEBUG, "tenure")
+    worker = Worker(queue, poll=0.001, sweep_interval=0.001)
+    worker.task("greet")(lambda _: None)
+    looked = 0
+    original = queue.store.claim
+
+    async def claim(want):
+        nonlocal looked
+        looked += 1
+        if looked == 100:
+            worker.stop()
+        return await original(want)
+
+    queue.store.claim = claim
+    await worker.run()
+    assert [record.getMessage().split(" ")[2] for record in caplog.records] == ["takes", "stopped"]
+
+
+async def test_nothing_is_formatted_that_nobody_wants(queue, caplog):
+    caplog.set_level(logging.WARNING, "tenure")
+    queue.observe(Logging())
+    await run_all(queue, ("greet",))
+    assert caplog.records == []
+
+
+async def test_json_lines_carry_every_field_and_the_user_s_own(queue):
+    made = []
+
+    class Keep(logging.Handler):
+        def emit(self, record):
+            made.append(self.format(record))
+
+    handler, logger = Keep(), logging.getLogger("tenure.events.test")
+    handler.setFormatter(JsonLines())
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    queue.observe(Logging(logger))
+    (task,) = await run_all(queue, ("greet",))
+    try:
+        1 / 0  # noqa: B018 - for its traceback
+    except ZeroDivisionError:
+        logger.exception("grüße %s", "Ada", extra={"order": Path("a/b")})
+    logger.removeHandler(handler)
+    first, second = map(json.loads, made)
+    assert first["task_id"] == task.id
+    assert (first["level"], first["event"], first["logger"]) == ("info", "completed", "tenure.events.test")
+    assert (second["message"], second["order"]) == ("grüße Ada", "a/b")
+    assert "ZeroDivisionError" in second["traceback"]
+
+
+async def test_structlog_shows_the_same_fields(queue):
+    made = []
+
+    class Keep(logging.Handler):
+        def emit(self, record):
+            made.append(json.loads(self.format(record)))
+
+    handler, logger = Keep(), logging.getLogger("tenure.events.structlog")
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=[structlog.stdlib.add_log_level, structlog.stdlib.ExtraAdder()],
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                structlog.processors.JSONRenderer(),
+            ],
+        )
+    )
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    queue.observe(Logging(logger))
+    (task,) = await run_all(queue, ("greet",))
+    logger.removeHandler(handler)
+    (line,) = made
+    assert (line["task_id"], line["worker_id"], line["level"]) == (task.id, "w1", "info")

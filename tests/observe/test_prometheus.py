@@ -1,0 +1,197 @@
+"""Metrics: every count is the store's, labels are bounded, and gauges come from a bounded look."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+from counting import told_by_metrics, told_by_the_store
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from tenure import PermanentError, RescheduleError, RetryPolicy, Worker, connect
+from tenure.observe.prometheus import DURATIONS, TTLS, WAITS, Prometheus
+from tenure.queue import Queue
+from tenure.stores.base import Want
+from tenure.stores.memory import MemoryStore
+from tenure.testing import FakeClock, Fault, FaultyStore
+
+METRICS = """
+    tasks_submitted_total tasks_completed_total tasks_failed_total tasks_retried_total tasks_dead_total
+    tasks_expired_total tasks_cancelled_total leases_lapsed_total task_ttl_seconds task_wait_seconds
+    task_duration_seconds tasks_near_expiration queue_depth oldest_pending_seconds running_age_seconds
+    store_requests_total store_request_seconds
+"""
+
+
+@pytest.fixture
+def registry():
+    return CollectorRegistry()
+
+
+def value(registry, name, **labels):
+    return registry.get_sample_value(f"tenure_{name}", labels)
+
+
+def test_the_metrics_of_the_design_are_there(registry):
+    Prometheus(registry)
+    families = text_string_to_metric_families(generate_latest(registry).decode())
+    there = {family.name for family in families}
+    assert {f"tenure_{name.removesuffix('_total')}" for name in METRICS.split()} <= there
+
+
+def test_the_names_of_other_monitors_can_be_kept_by_a_prefix(registry):
+    Prometheus(registry, prefix="buquet")
+    assert b"buquet_tasks_expired_total" in generate_latest(registry)
+
+
+def test_two_observers_of_one_registry_share_its_metrics(registry):
+    assert Prometheus(registry).metrics is Prometheus(registry).metrics
+
+
+def test_buckets_reach_from_milliseconds_to_hours_and_from_seconds_to_months():
+    for buckets, shortest, longest in ((DURATIONS, 0.001, 6 * 3600), (TTLS, 1, 180 * 86400), (WAITS, 0.001, 86400)):
+        assert list(buckets) == sorted(set(buckets))
+        assert (buckets[0], buckets[-1] >= longest) == (shortest, True)
+
+
+async def test_counters_tell_what_the_store_tells(registry):
+    async with connect("memory://") as queue:
+        queue.observe(Prometheus(registry))
+        worker = Worker(queue, retry=RetryPolicy(base=0, jitter=0, max_attempts=3))
+
+        @worker.task("mixed")
+        async def mixed(input, context):
+            match input, context.attempt:
+                case "fails", _:
+                    raise ValueError
+                case "breaks", _:
+                    raise PermanentError
+                case "flaky", 1:
+                    raise ValueError
+                case "again", _ if not context.task.reschedules:
+                    raise RescheduleError(delay_seconds=0)
+
+        for number, kind in enumerate(["works", "fails", "breaks", "flaky", "again", "expires", "cancelled"] * 3):
+            ttl = 0 if kind == "expires" else None
+            task = await queue.submit("mixed", kind, ttl=ttl, queue="default" if number % 2 else "mail")
+            if kind == "cancelled":
+                await queue.cancel(task.id)
+        worker.queues = ("default", "mail")
+        await worker.run(until_idle=True)
+        dead = (await queue.list("dead")).tasks[0]
+        await queue.retry(dead.id)
+        await worker.run(until_idle=True)
+        expected = told_by_the_store([task async for task in queue.scan()])
+        depth = {status.value: count for status, count in (await queue.counts()).items()}
+    assert told_by_metrics(registry) == expected
+    assert expected["tasks_dead_total", "mixed", "mail"] > 0
+    for status, count in depth.items():
+        shown = sum(value(registry, "queue_depth", queue=name, status=status) for name in ("default", "mail"))
+        assert shown == count, status
+
+
+@pytest.mark.parametrize("seed", range(5))
+async def test_counters_agree_with_a_store_that_loses_calls_and_answers(registry, seed):
+    # A claim whose answer is lost may have expired tasks that nobody can be told of; every other answer can be lost.
+    lossy = [Fault(method, kind, probability=0.15) for method in ("insert", "swap") for kind in ("before", "after")]
+    rest = [Fault(method, "before", probability=0.15) for method in ("claim", "get", "renew", "overdue")]
+    store = FaultyStore(MemoryStore(), seed=seed, plan=[*lossy, *rest])
+    queue = Queue(store).observe(Prometheus(registry))
+    worker = Worker(queue, retry=RetryPolicy(base=0, jitter=0, max_attempts=3), poll=0.01, sweep_interval=0.01)
+
+    @worker.task("flaky")
+    async def flaky(input, context):
+        if context.attempt <= input % 4:
+            raise ValueError
+
+    async def produce():
+        for number in range(60):
+            try:
+                task = await queue.submit("flaky", number, ttl=0 if number % 10 == 9 else None)
+                if number % 10 == 8:
+                    await queue.cancel(task.id)
+            except ConnectionError:
+                pass
+
+    await asyncio.gather(produce(), worker.run(max_tasks=60))
+    store.heal()
+    await worker.run(until_idle=True)
+    await queue.close()
+    expected = told_by_the_store([task async for task in queue.scan()])
+    assert told_by_metrics(registry) == expected
+    assert {injected.kind for injected in store.injected} == {"before", "after"}
+
+
+async def test_a_flood_of_types_and_queues_ends_in_one_label(registry):
+    async with connect("memory://") as queue:
+        queue.observe(Prometheus(registry, max_names=5))
+        await queue.submit_many([(f"type-{number}", None, {"queue": f"queue-{number}"}) for number in range(50)])
+        await queue.events.look(queue)
+    samples = [sample for family in registry.collect() for sample in family.samples]
+    types = {sample.labels["task_type"] for sample in samples if "task_type" in sample.labels}
+    queues = {sample.labels["queue"] for sample in samples if "queue" in sample.labels}
+    assert len(types) == len(queues) == 6
+    assert value(registry, "tasks_submitted_total", task_type="other", queue="other") == 45
+    assert value(registry, "queue_depth", queue="other", status="pending") == 45
+
+
+async def test_no_id_is_ever_a_label(registry):
+    async with connect("memory://") as queue:
+        queue.observe(Prometheus(registry))
+        task = await queue.submit("greet", task_id="the-id")
+        await queue.cancel(task.id)
+        await queue.events.look(queue)
+    assert b"the-id" not in generate_latest(registry)
+
+
+async def test_waits_durations_and_ttls_are_measured(registry):
+    clock = FakeClock()
+    async with connect("memory://", clock=clock) as queue:
+        queue.observe(Prometheus(registry))
+        worker = Worker(queue)
+        worker.task("greet")(lambda _: None)
+        await queue.submit("greet", ttl=timedelta(days=20))
+        clock.advance(100)
+        await worker.run(until_idle=True)
+    labels = {"task_type": "greet", "queue": "default"}
+    assert value(registry, "task_ttl_seconds_sum", **labels) == 20 * 86400
+    assert value(registry, "task_ttl_seconds_bucket", **labels, le="2.592e+06") == 1
+    assert value(registry, "task_wait_seconds_sum", **labels) == 100
+    assert value(registry, "task_duration_seconds_count", **labels) == 1
+    assert value(registry, "task_duration_seconds_sum", **labels) < 100
+
+
+async def test_gauges_show_what_is_about_to_expire_what_is_old_and_who_is_there(registry):
+    clock = FakeClock()
+    async with connect("memory://", clock=clock) as queue:
+        queue.observe(Prometheus(registry, soon=30))
+        await queue.submit("mail", ttl=20)
+        await queue.submit("mail", ttl=40)
+        await queue.submit("report", ttl=10, delay=3600)
+        await queue.submit("other", delay=7200)
+        await queue.submit("long")
+        await queue.store.claim(Want("w1", ("default",), {"long": 1}, 1, timedelta(seconds=15)))
+        clock.advance(5)
+        await queue.pause("mail")
+        await queue.events.look(queue)
+        assert value(registry, "tasks_near_expiration", task_type="mail") == 1
+        assert value(registry, "tasks_near_expiration", task_type="report") == 1
+        assert value(registry, "oldest_pending_seconds") == 5
+        assert value(registry, "running_age_seconds") == 5
+        assert value(registry, "tasks_unhandled", task_type="mail") == 2
+        assert (value(registry, "workers"), value(registry, "queues_paused")) == (0, 1)
+        clock.advance(60)
+        await queue.events.look(queue)
+        assert value(registry, "tasks_near_expiration", task_type="mail") == 0
+
+
+async def test_calls_of_the_store_are_counted_and_timed(registry):
+    store = FaultyStore(MemoryStore(), plan=[Fault("get", "before", nth=1)])
+    queue = Queue(store).observe(Prometheus(registry), Prometheus(registry))
+    with pytest.raises(ConnectionError):
+        await queue.get("one")
+    await queue.submit_many([("greet", None)] * 3)
+    assert value(registry, "store_requests_total", operation="insert", outcome="answered") == 2
+    assert value(registry, "store_requests_total", operation="get", outcome="failed") == 2
+    assert value(registry, "store_request_seconds_count", operation="insert") == 2
+    await queue.close()

@@ -1,0 +1,232 @@
+"""Traces: a span for the submit and one for each attempt, connected through what the task carries."""
+
+import asyncio
+import subprocess
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+from opentelemetry import trace
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased
+from opentelemetry.trace import SpanKind, StatusCode
+
+from tenure import IdempotencyConflict, InvalidInput, RetryPolicy, Worker, connect
+from tenure.observe.tracing import Tracing
+
+
+@pytest.fixture
+def exporter():
+    return InMemorySpanExporter()
+
+
+@pytest.fixture
+def provider(exporter):
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    yield provider
+    provider.shutdown()
+
+
+@pytest.fixture
+def traced(queue, provider):
+    return queue.observe(Tracing(provider))
+
+
+def worker_on(queue):
+    worker = Worker(queue, worker_id="w1", retry=RetryPolicy(base=0, jitter=0, max_attempts=2))
+
+    @worker.task("greet")
+    async def greet(input): ...
+
+    @worker.task("flaky")
+    async def flaky(input, context):
+        if context.attempt == 1:
+            raise ValueError("not yet")
+
+    return worker
+
+
+async def test_an_attempt_is_a_child_of_its_submit(traced, exporter, provider):
+    tracer = provider.get_tracer("test")
+    with tracer.start_as_current_span("request") as request:
+        task = await traced.submit("greet", headers={"tenant": "a"})
+    await worker_on(traced).run(until_idle=True)
+    spans = {span.name: span for span in exporter.get_finished_spans()}
+    submit, process = spans["submit greet"], spans["process greet"]
+    assert submit.parent.span_id == request.get_span_context().span_id
+    assert process.parent.span_id == submit.context.span_id
+    assert process.context.trace_id == request.get_span_context().trace_id
+    assert (submit.kind, process.kind) == (SpanKind.PRODUCER, SpanKind.CONSUMER)
+    assert task.headers["tenant"] == "a"
+    assert process.status.status_code is not StatusCode.ERROR
+
+
+async def test_the_attributes_follow_the_messaging_conventions(traced, exporter):
+    task = await traced.submit("greet", queue="mail")
+    worker = worker_on(traced)
+    worker.queues = ("mail",)
+    await worker.run(until_idle=True)
+    submit, process = exporter.get_finished_spans()
+    common = {"messaging.system": "tenure", "messaging.destination.name": "mail", "messaging.message.id": task.id}
+    assert common.items() <= submit.attributes.items()
+    assert common.items() <= process.attributes.items()
+    assert [submit.attributes["messaging.operation.type"], process.attributes["messaging.operation.type"]] == [
+        "send",
+        "process",
+    ]
+    assert (process.attributes["tenure.task.attempt"], process.attributes["tenure.worker.id"]) == (1, "w1")
+
+
+async def test_every_attempt_has_a_span_and_a_failure_is_recorded_on_it(traced, exporter):
+    await traced.submit("flaky")
+    await worker_on(traced).run(until_idle=True)
+    submit, first, second = exporter.get_finished_spans()
+    assert [first.attributes["tenure.task.attempt"], second.attributes["tenure.task.attempt"]] == [1, 2]
+    assert first.parent.span_id == second.parent.span_id == submit.context.span_id
+    assert (first.status.status_code, second.status.status_code) == (StatusCode.ERROR, StatusCode.UNSET)
+    assert first.attributes["error.type"] == "ValueError"
+    (event,) = first.events
+    assert (event.name, event.attributes["exception.message"]) == ("exception", "not yet")
+    assert "Traceback" in event.attributes["exception.stacktrace"]
+
+
+@pytest.mark.parametrize("plain", [True, False])
+async def test_what_a_handler_does_is_a_child_of_its_own_attempt(traced, exporter, provider, plain):
+    tracer = provider.get_tracer("test")
+    worker = Worker(traced, concurrency=5)
+    ready = asyncio.Event()
+
+    if plain:
+
+        @worker.task("nested")
+        def nested(input):
+            with tracer.start_as_current_span(f"inner {input}"):
+                pass
+    else:
+
+        @worker.task("nested")
+        async def nested(input):
+            if input == 4:
+                ready.set()
+            await ready.wait()
+            with tracer.start_as_current_span(f"inner {input}"):
+                pass
+
+    for number in range(5):
+        await traced.submit("nested", number)
+    await worker.run(until_idle=True)
+    spans = exporter.get_finished_spans()
+    process = {span.context.span_id for span in spans if span.name == "process nested"}
+    inner = {span.parent.span_id for span in spans if span.name.startswith("inner")}
+    assert len(inner) == 5
+    assert inner == process
+
+
+async def test_a_batch_is_one_span_and_every_task_carries_it(traced, exporter):
+    tasks = await traced.submit_many([("greet", 1), ("greet", 2, {"headers": {"own": "x"}})])
+    (span,) = exporter.get_finished_spans()
+    assert span.attributes["messaging.batch.message_count"] == 2
+    assert len({task.headers["traceparent"] for task in tasks}) == 1
+    assert tasks[1].headers["own"] == "x"
+
+
+async def test_a_submit_that_is_refused_is_a_span_that_failed(traced, exporter):
+    await traced.submit("greet", 1, idempotency_key="k")
+    with pytest.raises(IdempotencyConflict):
+        await traced.submit("greet", 2, idempotency_key="k")
+    assert exporter.get_finished_spans()[-1].status.status_code is StatusCode.ERROR
+    with pytest.raises(InvalidInput, match="headers must map strings to strings"):
+        await traced.submit("greet", headers="no")
+
+
+async def test_what_was_not_sampled_at_the_submit_is_not_sampled_later(queue, exporter, provider):
+    off = TracerProvider(sampler=ParentBased(ALWAYS_OFF))
+    queue.observe(Tracing(off))
+    task = await queue.submit("seen")
+    assert int(task.headers["traceparent"][-1], 16) % 2 == 0
+    queue.events.subscribers = queue.events.attempt_watchers = (Tracing(provider),)
+    worker, seen = Worker(queue), []
+
+    @worker.task("seen")
+    async def handler(input):
+        seen.append(trace.get_current_span().get_span_context())
+
+    await worker.run(until_idle=True)
+    assert exporter.get_finished_spans() == ()
+    assert f"{seen[0].trace_id:032x}" == task.headers["traceparent"].split("-")[1]
+    assert not seen[0].trace_flags.sampled
+
+
+class Collector(BaseHTTPRequestHandler):
+    """Reads what a collector would."""
+
+    received = None
+
+    def do_POST(self):
+        request = ExportTraceServiceRequest()
+        request.ParseFromString(self.rfile.read(int(self.headers["Content-Length"])))
+        self.received.append((self.path, request))
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *_): ...
+
+
+async def test_spans_of_two_processes_arrive_at_a_collector_as_one_trace(tmp_path):
+    received = []
+    server = HTTPServer(("127.0.0.1", 0), type("Mine", (Collector,), {"received": received}))
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    url, endpoint = f"sqlite:///{tmp_path}/jobs.db", f"http://127.0.0.1:{server.server_port}/v1/traces"
+    try:
+        await asyncio.to_thread(_produce_elsewhere, url, endpoint)
+        provider = TracerProvider()
+        provider.add_span_processor(SimpleSpanProcessor(OTLPSpanExporter(endpoint)))
+        async with connect(url) as queue:
+            queue.observe(Tracing(provider))
+            await worker_on(queue).run(until_idle=True)
+        provider.shutdown()
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+    assert {path for path, _ in received} == {"/v1/traces"}
+    spans = {
+        span.name: span
+        for _, request in received
+        for resource in request.resource_spans
+        for scope in resource.scope_spans
+        for span in scope.spans
+    }
+    assert spans["process greet"].parent_span_id == spans["submit greet"].span_id
+    assert spans["process greet"].trace_id == spans["submit greet"].trace_id
+
+
+PRODUCER = """
+import asyncio, sys
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from tenure import connect
+from tenure.observe.tracing import Tracing
+
+async def main(url, endpoint):
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(OTLPSpanExporter(endpoint)))
+    async with connect(url) as queue:
+        queue.observe(Tracing(provider))
+        await queue.submit("greet")
+    provider.shutdown()
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+def _produce_elsewhere(url, endpoint):
+    subprocess.run([sys.executable, "-c", PRODUCER, url, endpoint], check=True, timeout=60)
