@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tenure.task import Task
+
 
 class TenureError(Exception):
     """Everything that Tenure raises on purpose."""
@@ -157,6 +159,17 @@ class StoreError(TenureError):
 
 class StoreUnavailable(StoreError, ConnectionError):
     """The store could not be reached or did not answer; whether the call took effect is unknown."""
+
+
+class PartlySubmitted(StoreUnavailable):
+    """A batch went to several stores, and one of them did not answer. `created` are the tasks that were stored."""
+
+    def __init__(self, created: Sequence[Task], total: int, why: str) -> None:
+        super().__init__(
+            f"Of a batch of {total} tasks, {len(created)} were stored for certain, and the others may not be: {why} "
+            "The stored ones are in the attribute `created` of this error; submit the others again."
+        )
+        self.created = tuple(created)
 
 
 class StoreFull(StoreUnavailable):

@@ -39,11 +39,16 @@ class Want(msgspec.Struct, frozen=True):
 
 
 class Claimed(msgspec.Struct, frozen=True):
-    """The claimed tasks in order, what time did to others on the way, and when the next one is due."""
+    """The claimed tasks in order, what time did to others on the way, and when the next one is due.
+
+    `unsure` says that the answer to an earlier claim was lost: tasks may be held in the worker's name without its
+    knowing.
+    """
 
     tasks: Sequence[Task] = ()
     overdue: Sequence[Task] = ()
     next_due: datetime | None = None
+    unsure: bool = False
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -239,6 +244,10 @@ class Store(ABC):
     async def restore(self, piece: Piece, now: datetime) -> Piece:
         """Put in what is absent, exactly as it is and in this order; answer with what stands there already."""
 
+    async def reserved(self, identities: Sequence[str]) -> list[Reservation | None]:
+        """The records of keys, in that order. A store that cannot say so is asked by inserting."""
+        return [None] * len(identities)
+
     @abstractmethod
     async def put_note(self, note: Note, *, if_version: int | None = None) -> bool:
         """Write a note, if its version is still this one (0: if absent); a note without a value is deleted."""
@@ -274,6 +283,14 @@ class Store(ABC):
     async def about(self) -> dict[str, str]:
         """What an operator may want to know about this store: versions, places, sizes."""
         return {}
+
+    def parts(self) -> Sequence[Store]:
+        """The stores that this one is made of, each with its own clock and its own bad days. Most are one."""
+        return (self,)
+
+    def part_of(self, task: Task) -> Store:  # noqa: ARG002 - for the store that has parts
+        """The part that keeps this task: its time is the one that counts for it, and its trouble."""
+        return self
 
     def twin(self) -> Store:
         """A handle on the same store for the event loop of another thread."""

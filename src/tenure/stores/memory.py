@@ -33,6 +33,7 @@ from tenure.stores.base import (
     paused_queues,
     remembered,
 )
+from tenure.stores.matching import matches
 from tenure.submission import Submission
 from tenure.task import OPEN, Task, TaskStatus
 
@@ -282,6 +283,10 @@ class MemoryStore(Store):
             self._written()
             return there
 
+    async def reserved(self, identities: Sequence[str]) -> list[Reservation | None]:
+        with self._lock:
+            return [self._reservations.get(identity) for identity in identities]
+
     async def put_note(self, note: Note, *, if_version: int | None = None) -> bool:
         with self._lock:
             found = self._notes.get((note.kind, note.key))
@@ -354,20 +359,3 @@ def _read_cursor(cursor: str) -> str:
         )
         raise InvalidInput(msg)
     return cursor
-
-
-def matches(task: Task, query: Query) -> bool:
-    """Whether a task passes every filter of a query."""
-    return (
-        (query.status is None or task.status is query.status)
-        and (query.type is None or task.type == query.type)
-        and (query.queue is None or task.queue == query.queue)
-        and (query.tag is None or query.tag in task.tags)
-        and (query.worker_id is None or task.worker_id == query.worker_id)
-        and (not query.cancel_requested or task.cancel_requested)
-        and (query.ordering_key is None or task.ordering_key == query.ordering_key)
-        and (query.created_before is None or task.created_at < query.created_before)
-        and (query.available_by is None or task.available_at <= query.available_by)
-        and (query.available_after is None or task.available_at > query.available_after)
-        and task.attempts >= query.min_attempts
-    )

@@ -57,8 +57,10 @@ class Insert:
         await self._reserve([submission.reservation for submission in submissions if submission.reservation])
         asked = {submission.task.id for submission in submissions}
         asked |= {reservation.task_id for reservation in self.reservations.values()}
-        self.tasks = await known(self.db, self.statements, asked, self.now)
         self.chosen = {submission.task.id for submission in submissions if submission.chosen_id}
+        if self.chosen or any(record.state == "creating" for record in self.reservations.values()):
+            await self.db.fetch(self.statements("share_stones"))
+        self.tasks = await known(self.db, self.statements, asked, self.now)
         answers: list[Task | IdempotencyConflict] = []
         for submission in submissions:
             try:
@@ -78,13 +80,13 @@ class Insert:
         """Write the records that are not there, and read and lock the others."""
         open_keys = {key_column(reservation.identity): reservation for reservation in reversed(wanted)}
         while open_keys:
-            rows = [_reservation_row(reservation) for reservation in open_keys.values()]
+            rows = [reservation_row(reservation) for reservation in open_keys.values()]
             for (identity,) in await self.db.fetch(self.statements("reserve"), *columns(rows, 3)):
                 del open_keys[identity]
             if not open_keys:
                 return
-            for identity, record in await self.db.fetch(self.statements("reservations"), list(open_keys)):
-                self.reservations[open_keys[identity].identity] = _reservation_decoder.decode(record)
+            for identity, record in (await reservations(self.db, self.statements, list(open_keys))).items():
+                self.reservations[open_keys[identity].identity] = record
                 del open_keys[identity]
             # What was there and is gone again was pruned in between: it is free now.
 
@@ -109,7 +111,7 @@ class Insert:
 
     async def _write_reservations(self) -> None:
         if self.changed:
-            rows = [_reservation_row(reservation) for reservation in self.changed.values()]
+            rows = [reservation_row(reservation) for reservation in self.changed.values()]
             await self.db.fetch(self.statements("take_over"), *columns(rows, 3))
 
     async def _write_tasks(self) -> dict[str, Task]:
@@ -157,5 +159,14 @@ def _row(task: Task) -> tuple[Any, ...]:
     )
 
 
-def _reservation_row(reservation: Reservation) -> tuple[Any, ...]:
+async def reservations(db: Database, statements: Statements, identities: list[str]) -> dict[str, Reservation]:
+    """The records of keys, by the names that they have in the table, locked."""
+    if not identities:
+        return {}
+    rows = await db.fetch(statements("reservations"), identities)
+    return {identity: _reservation_decoder.decode(record) for identity, record in rows}
+
+
+def reservation_row(reservation: Reservation) -> tuple[Any, ...]:
+    """A record as the table has it."""
     return key_column(reservation.identity), reservation.expires_at, msgspec.json.encode(reservation)

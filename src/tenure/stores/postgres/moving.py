@@ -13,7 +13,7 @@ from tenure.errors import DamagedRecord, InvalidInput
 from tenure.idempotency import Reservation
 from tenure.stores.base import Piece
 from tenure.stores.postgres.changing import count, set_stones
-from tenure.stores.postgres.inserting import known
+from tenure.stores.postgres.inserting import known, reservation_row, reservations
 from tenure.stores.postgres.records import Database, Statements, column, columns, key_column, load, optional_key, plain
 from tenure.task import OPEN, Task, decode, encode
 
@@ -47,6 +47,8 @@ async def dump(db: Database, statements: Statements, cursor: str | None, limit: 
 async def restore(db: Database, statements: Statements, piece: Piece, now: datetime) -> Piece:
     """Insert what is absent; the numbers of the new rows follow the order of the piece."""
     there = Piece([], [], [])
+    if piece.stones:
+        await db.fetch(statements("hold_stones"))
     found = await known(db, statements, [task.id for task in (*piece.tasks, *piece.stones)], now)
     there.tasks.extend(found[task.id] for task in piece.tasks if task.id in found)
     there.stones.extend(found[stone.id] for stone in piece.stones if stone.id in found)
@@ -59,20 +61,15 @@ async def restore(db: Database, statements: Statements, piece: Piece, now: datet
 async def _restore_reservations(
     db: Database, statements: Statements, piece: Piece, there: Piece, now: datetime
 ) -> None:
-    identities = [key_column(reservation.identity) for reservation in piece.reservations]
-    held = {
-        identity: _reservation_decoder.decode(record)
-        for identity, record in await db.fetch(statements("reservations"), identities)
-    }
-    rows = []
-    for reservation in piece.reservations:
-        known_one = held.get(key_column(reservation.identity))
-        if known_one is None or known_one.is_stale_at(now):
-            expires_at, record = reservation.expires_at, msgspec.json.encode(reservation)
-            rows.append((key_column(reservation.identity), expires_at, record))
-        else:
-            there.reservations.append(known_one)
-    await db.fetch(statements("take_over"), *columns(rows, 3))
+    """Write what is absent or outdated. Whoever comes second waits for the first to commit, and is told of its record."""
+    wanted = {key_column(reservation.identity): reservation for reservation in reversed(piece.reservations)}
+    rows = [reservation_row(reservation) for reservation in wanted.values()]
+    new = {identity for (identity,) in await db.fetch(statements("reserve"), *columns(rows, 3))}
+    others = [identity for identity in wanted if identity not in new]
+    held = await reservations(db, statements, others)
+    there.reservations.extend(reservation for reservation in held.values() if not reservation.is_stale_at(now))
+    outdated = [identity for identity in others if identity not in held or held[identity].is_stale_at(now)]
+    await db.fetch(statements("take_over"), *columns([reservation_row(wanted[identity]) for identity in outdated], 3))
 
 
 async def _insert(db: Database, statements: Statements, tasks: list[Task]) -> None:

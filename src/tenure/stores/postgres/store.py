@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from tenure.errors import IdempotencyConflict, StoreUnavailable
+from tenure.idempotency import Reservation
 from tenure.stores.base import Change, Claimed, Count, Hold, Note, Page, Piece, Query, Renewal, Store, Transaction, Want
 from tenure.stores.postgres.address import Address, read_address
 from tenure.stores.postgres.borrowed import borrowed
@@ -22,12 +23,12 @@ from tenure.stores.postgres.claiming import Answer, claim, settle_overdue
 from tenure.stores.postgres.clock import ServerClock
 from tenure.stores.postgres.connections import Connection, Connections
 from tenure.stores.postgres.finding import find
-from tenure.stores.postgres.inserting import Insert, all_plain, insert_plain
+from tenure.stores.postgres.inserting import Insert, all_plain, insert_plain, reservations
 from tenure.stores.postgres.migrating import migrate
 from tenure.stores.postgres.moving import dump, restore
 from tenure.stores.postgres.news import News
 from tenure.stores.postgres.noting import notes, put_note
-from tenure.stores.postgres.records import PACKAGE, Statements, column, load, plain
+from tenure.stores.postgres.records import PACKAGE, Statements, column, key_column, load, plain
 from tenure.stores.postgres.transaction import PostgresTransaction
 from tenure.stores.sql import migrations
 from tenure.submission import Submission
@@ -158,6 +159,11 @@ class PostgresStore(Store):
         return await self._connections.run(
             lambda db: renew(db, self._statements, renewals, self._moment()), in_transaction=False
         )
+
+    async def reserved(self, identities: Sequence[str]) -> list[Reservation | None]:
+        names = [key_column(identity) for identity in identities]
+        found = await self._connections.run(lambda db: reservations(db, self._statements, names))
+        return [found.get(name) for name in names]
 
     async def get(self, ids: Sequence[str]) -> list[Task | None]:
         rows = await self._connections.fetch(self._statements("get"), [column(task_id) for task_id in ids])

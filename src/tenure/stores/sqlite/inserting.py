@@ -65,9 +65,8 @@ class Insert:
     def _insert(self, submission: Submission) -> Task:
         task, wanted = submission.task, submission.reservation
         if wanted is not None:
-            row = self.db.execute(statement("reservation"), (wanted.identity,)).fetchone()
-            if row is not None:
-                found = _reservation_decoder.decode(row[0])
+            found = reservation(self.db, wanted.identity)
+            if found is not None:
                 task_there = known(self.db, found.task_id, self.now)
                 verdict = idempotency.judge(found, wanted, self.now, task_known=task_there is not None)
                 if verdict is Verdict.Existing and task_there is not None:
@@ -88,6 +87,12 @@ class Insert:
         run_many(self.db, statement("tag"), [(tag, seq) for tag in task.tags])
         self.counts[task.queue, task.type, "pending"] += 1
         return task
+
+
+def reservation(db: sqlite3.Connection, identity: str) -> Reservation | None:
+    """The record of a key."""
+    row = db.execute(statement("reservation"), (identity,)).fetchone()
+    return None if row is None else _reservation_decoder.decode(row[0])
 
 
 def known(db: sqlite3.Connection, task_id: str, now: datetime) -> Task | None:

@@ -14,7 +14,7 @@ from tenure.errors import DamagedRecord, InvalidInput
 from tenure.idempotency import Reservation
 from tenure.stores.base import Piece
 from tenure.stores.sqlite.bulk import run_many
-from tenure.stores.sqlite.inserting import known
+from tenure.stores.sqlite.inserting import known, reservation
 from tenure.stores.sqlite.records import count, let_next_go, load, statement
 from tenure.task import OPEN, Task, decode, encode
 from tenure.times import to_micros
@@ -63,12 +63,11 @@ def restore(db: sqlite3.Connection, piece: Piece, now: datetime) -> Piece:
             db.execute(statement("set_stone"), (stone.id, to_micros(stone.remember_until or now), encode(stone)))
         else:
             there.stones.append(found)
-    for reservation in piece.reservations:
-        row = db.execute(statement("reservation"), (reservation.identity,)).fetchone()
-        held = row and _reservation_decoder.decode(row[0])
+    for record in piece.reservations:
+        held = reservation(db, record.identity)
         if held is None or held.is_stale_at(now):
-            expires_at = None if reservation.expires_at is None else to_micros(reservation.expires_at)
-            db.execute(statement("reserve"), (reservation.identity, expires_at, msgspec.json.encode(reservation)))
+            expires_at = None if record.expires_at is None else to_micros(record.expires_at)
+            db.execute(statement("reserve"), (record.identity, expires_at, msgspec.json.encode(record)))
         else:
             there.reservations.append(held)
     return there

@@ -18,12 +18,13 @@ from pathlib import Path
 
 from tenure import lifecycle
 from tenure.errors import IdempotencyConflict
+from tenure.idempotency import Reservation
 from tenure.stores.base import Change, Claimed, Count, Hold, Note, Page, Piece, Query, Renewal, Store, Want
 from tenure.stores.sqlite.changing import forget, overdue, prune, renew, swap
 from tenure.stores.sqlite.claiming import nothing_to_do, take
 from tenure.stores.sqlite.connection import about, migrate, open_connection
 from tenure.stores.sqlite.finding import find
-from tenure.stores.sqlite.inserting import Insert
+from tenure.stores.sqlite.inserting import Insert, reservation
 from tenure.stores.sqlite.moving import dump, restore
 from tenure.stores.sqlite.records import get, notes, put_note, statement
 from tenure.stores.sqlite.threads import ConnectionThread, WriterThread
@@ -101,6 +102,9 @@ class SqliteStore(Store):
 
     async def restore(self, piece: Piece, now: datetime) -> Piece:
         return await self._writer.call(lambda db: restore(db, piece, now))
+
+    async def reserved(self, identities: Sequence[str]) -> list[Reservation | None]:
+        return await self._reader.call(lambda db: [reservation(db, identity) for identity in identities])
 
     async def get(self, ids: Sequence[str]) -> list[Task | None]:
         return await self._reader.call(lambda db: [get(db, task_id) for task_id in ids])

@@ -1,5 +1,8 @@
 """Forgetting a task on request, and moving everything from one store to another."""
 
+import asyncio
+
+import msgspec
 import pytest
 
 from tenure.errors import InvalidInput
@@ -158,3 +161,39 @@ async def test_an_outdated_reservation_gives_way_to_a_restored_one(queue, store,
     for piece in await dumped(other.store):
         assert (await store.restore(piece, clock())).reservations == []
     assert (await queue.submit("greet", 1, idempotency_key="key")).id == theirs.id
+
+
+async def test_of_many_that_put_in_one_record_at_once_one_succeeds_and_the_others_are_told_of_it(
+    open_store, clock, queue
+):
+    stores = [await open_store(clock) for _ in range(4)]
+    other = Queue(MemoryStore(clock))
+    stones, reservations = [], []
+    for number in range(20):
+        task = await other.submit("greet", 1, idempotency_key="key")
+        stones.append(msgspec.structs.replace(task, id="same", type=f"racer-{number}", status=TaskStatus.Cancelled))
+        reservations += (await dumped(other.store, 500))[0].reservations
+        other = Queue(MemoryStore(clock))
+    answers = await asyncio.gather(
+        *(
+            stores[number % 4].restore(Piece(stones=[stones[number]], reservations=[reservations[number]]), clock())
+            for number in range(20)
+        )
+    )
+    told = [answer.stones[0].type for answer in answers if answer.stones]
+    assert (len(told), len(set(told))) == (19, 1)
+    owners = [answer.reservations[0].task_id for answer in answers if answer.reservations]
+    assert (len(owners), len(set(owners))) == (19, 1)
+    assert (await queue.submit("greet", task_id="same")).type == told[0]
+
+
+async def test_an_id_becomes_a_stone_or_a_task_but_never_both(open_store, clock):
+    one, two = Queue(await open_store(clock)), await open_store(clock)
+    for number in range(10):
+        stone = await Queue(MemoryStore(clock)).submit("stone", task_id=f"id-{number}")
+        stone = msgspec.structs.replace(stone, status=TaskStatus.Cancelled)
+        task, answer = await asyncio.gather(
+            one.submit("greet", task_id=stone.id), two.restore(Piece(stones=[stone]), clock())
+        )
+        assert task.created is bool(answer.stones), "both were put in, or none"
+        assert (await one.get(stone.id) is None) is not task.created
