@@ -30,8 +30,9 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
 	touch $@
 
-$(VENV)/.tested: $(VENV)/.installed requirements-test.txt
+$(VENV)/.tested: $(VENV)/.installed requirements-test.txt tests/debian.py
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -r requirements-test.txt
+	$(BIN)/python tests/debian.py
 	touch $@
 
 clean:

@@ -1,7 +1,13 @@
 """What tests of several folders share."""
 
+import sys
+from pathlib import Path
+
 import psycopg
 import pytest
+
+# Tests find the modules beside this file by name.
+sys.path.insert(0, str(Path(__file__).parent))
 
 from tenure.stores.postgres.migrating import scripts
 from tenure.testing.postgres import FAST, PostgresServer

