@@ -185,4 +185,4 @@ def test_log_lines_as_json_say_which_task(terminal, queue):
     failed = next(line for line in lines if line.get("level") == "error")
     assert task.id in failed["message"]
     assert (failed["task_id"], failed["task_type"], failed["attempt"]) == (task.id, "fails", 1)
-    assert failed["logger"] == "tenure.worker"
+    assert failed["logger"] == "tenure.events"

@@ -31,6 +31,8 @@ from tenure.observe.events import (
 )
 from tenure.task import Task, TaskStatus
 
+_log = logging.getLogger("tenure.events")
+
 LEVELS: dict[type[TaskEvent], int] = {
     Submitted: logging.DEBUG,
     Claimed: logging.DEBUG,
@@ -64,7 +66,7 @@ class Logging(Subscriber):
     """Writes a line for each change. Claims and submits are for debugging, ends are information, trouble is a warning."""
 
     def __init__(self, logger: logging.Logger | None = None) -> None:
-        self._logger = logger or logging.getLogger("tenure.events")
+        self._logger = logger or _log
 
     def happened(self, events: Sequence[TaskEvent]) -> None:  # noqa: D102 - as the base says
         logger = self._logger
@@ -108,12 +110,12 @@ def sentence(task: Task, words: str) -> str:
     return f"task {task.id} ({task.type}) {words}{which}{where}{why}"
 
 
-def tell_failure(logger: logging.Logger, failed: Failed) -> None:
+def tell_failure(failed: Failed) -> None:
     """The line of a failed attempt: a warning while it is tried again, an error when the task is dead."""
     task = failed.task
     level = logging.ERROR if failed.dead else logging.WARNING
     text = f"{sentence(task, 'failed')}; now {task.status.value}"
-    logger.log(level, "%s", text, extra={**about(task), "event": "failed", "reason": failed.reason})
+    _log.log(level, "%s", text, extra={**about(task), "event": "failed", "reason": failed.reason})
 
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}

@@ -402,7 +402,7 @@ class Run:
         if task.status is TaskStatus.Completed:
             self._call_hooks("success", task)
         elif attempt.error is not None:
-            tell_failure(log, Failed(task, attempt.reason))
+            tell_failure(Failed(task, attempt.reason))
             self._call_hooks("error", task, attempt.error)
 
     def _call_hooks(self, name: str, *arguments: Any) -> None:

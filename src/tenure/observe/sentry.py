@@ -1,0 +1,132 @@
+"""Sentry: a dead letter is an event, with its task, its input and the attempts before it as breadcrumbs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from tenure.errors import MissingExtra
+from tenure.observe.events import Execution, Failed, Subscriber, TaskEvent
+from tenure.observe.redaction import SECRETS, Redaction
+from tenure.task import Task
+
+try:
+    import sentry_sdk
+    from sentry_sdk.integrations.logging import ignore_logger
+    from sentry_sdk.utils import event_from_exception
+except ModuleNotFoundError:
+    raise MissingExtra("Sentry", "sentry") from None
+
+
+class Sentry(Subscriber):
+    """Reports dead letters; with `every_failure`, also the attempts that are tried again.
+
+    It uses the client that `sentry_sdk.init` has set up. Everything a handler itself tells Sentry is kept apart
+    from what others tell at the same time. `redact` are names of fields whose values are never sent; `send_input=False`
+    sends no input at all.
+    """
+
+    def __init__(
+        self, *, redact: Iterable[str] = SECRETS, every_failure: bool = False, send_input: bool = True
+    ) -> None:
+        # Its lines would be events of their own, about the same failures.
+        ignore_logger("tenure.events")
+        self._redacted = Redaction(redact)
+        self._every_failure = every_failure
+        self._send_input = send_input
+
+    def attempt_begins(self, context: Execution) -> None:
+        """A scope of its own for each attempt."""
+        scoped = sentry_sdk.isolation_scope()
+        scope = scoped.__enter__()
+        scope.clear_breadcrumbs()
+        scope.set_transaction_name(context.task.type, source="task")
+        assert context.kept is not None
+        context.kept["sentry"] = (scoped, scope)
+
+    def attempt_ends(self, context: Execution, error: BaseException | None) -> None:  # noqa: ARG002
+        """Leave the scope; it is kept with the attempt until that is settled."""
+        if kept := (context.kept or {}).get("sentry"):
+            kept[0].__exit__(None, None, None)
+
+    def happened(self, events: Sequence[TaskEvent]) -> None:  # noqa: D102 - as the base says
+        for event in events:
+            if isinstance(event, Failed) and (event.dead or self._every_failure):
+                self._report(event)
+
+    def _report(self, failed: Failed) -> None:
+        task = failed.task
+        kept = ((failed.context and failed.context.kept) or {}).get("sentry")
+        scope = (kept[1] if kept else sentry_sdk.get_isolation_scope()).fork()
+        event, hint, exception = self._described(failed)
+        scope.fingerprint = ["tenure", task.type, exception]
+        scope.set_transaction_name(task.type, source="task")
+        scope.set_tag("task_type", task.type)
+        scope.set_tag("queue", task.queue)
+        scope.set_context("task", self._about(task, failed))
+        for breadcrumb in _earlier(task):
+            scope.add_breadcrumb(breadcrumb)
+        scope.add_event_processor(lambda event, _: self._clean(event))
+        with sentry_sdk.scope.use_isolation_scope(scope):
+            sentry_sdk.capture_event(event, hint)
+
+    def _described(self, failed: Failed) -> tuple[Any, Any, str]:
+        """The event itself: from the exception where there is one, else from what the record says."""
+        error = failed.error
+        level = "error" if failed.dead else "warning"
+        # What failed in a process of its own left its words and traceback only.
+        if error is not None and not hasattr(error, "failure"):
+            options = sentry_sdk.get_client().options
+            event, hint = event_from_exception(
+                error, client_options=options, mechanism={"type": "tenure", "handled": False}
+            )
+            event["level"] = level  # type: ignore[typeddict-item]
+            return event, hint, type(error).__qualname__
+        name, _, words = (failed.task.last_error or failed.reason).partition(": ")
+        exception = name if words else failed.reason
+        described: dict[str, Any] = {
+            "level": level,
+            "exception": {"values": [{"type": exception, "value": words or name}]},
+            "extra": {"traceback": failed.task.traceback} if failed.task.traceback else {},
+        }
+        return described, None, exception
+
+    def _about(self, task: Task, failed: Failed) -> dict[str, Any]:
+        last = task.history[-1]
+        about = {
+            "id": task.id,
+            "type": task.type,
+            "queue": task.queue,
+            "attempt": last.attempt,
+            "worker": last.worker,
+            "status": task.status.value,
+            "reason": failed.reason,
+        }
+        return {**about, "input": task.input} if self._send_input else about
+
+    def _clean(self, event: Any) -> Any:
+        """Secrets may stand in the input, in the words of an exception, and in the variables of its frames."""
+        for part in ("contexts", "extra", "breadcrumbs", "message"):
+            if part in event:
+                event[part] = self._redacted(event[part])
+        for exception in event.get("exception", {}).get("values", ()):
+            exception["value"] = self._redacted(exception.get("value"))
+            for frame in (exception.get("stacktrace") or {}).get("frames", ()):
+                if "vars" in frame:
+                    frame["vars"] = self._redacted(frame["vars"])
+        return event
+
+
+def _earlier(task: Task) -> list[dict[str, Any]]:
+    """The life of the task so far: the record has it, whichever processes it went through."""
+    return [
+        {
+            "category": "tenure",
+            "type": "default",
+            "timestamp": event.at,
+            "level": "warning" if event.what in ("failed", "lapsed") else "info",
+            "message": f"{event.what}{f': {event.why}' if event.why else ''}",
+            "data": {"attempt": event.attempt, "worker": event.worker},
+        }
+        for event in task.history[:-1]
+    ]

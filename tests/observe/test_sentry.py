@@ -1,0 +1,214 @@
+"""Sentry, as a server would receive it: the real SDK sends to a local endpoint."""
+
+import asyncio
+import gzip
+import json
+import threading
+from datetime import timedelta
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import cpu_work
+import pytest
+import sentry_sdk
+
+from tenure import PermanentError, RetryPolicy, Worker, connect
+from tenure.observe.redaction import Redaction
+from tenure.observe.sentry import Sentry
+from tenure.stores.base import Want
+from tenure.sweeper import Sweeper
+from tenure.testing import FakeClock
+
+# Far from the handler: Sentry sends the lines of source around a frame.
+CARD = {"user": "ada", "password": "hunter2", "nested": [{"Api-Key": "k-123"}], "note": "token=abc"}
+
+
+class Endpoint(BaseHTTPRequestHandler):
+    """Keeps the events of the envelopes that arrive."""
+
+    received = None
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        lines = (gzip.decompress(body) if self.headers.get("Content-Encoding") == "gzip" else body).split(b"\n")
+        for header, payload in zip(lines[1::2], lines[2::2], strict=False):
+            if json.loads(header).get("type") == "event":
+                self.received.append(json.loads(payload))
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"{}")
+
+    def log_message(self, *_): ...
+
+
+@pytest.fixture
+def received():
+    """The events that reached the server, once the SDK has sent all it has."""
+    events = []
+    server = HTTPServer(("127.0.0.1", 0), type("Mine", (Endpoint,), {"received": events}))
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    sentry_sdk.init(f"http://key@127.0.0.1:{server.server_port}/1", auto_session_tracking=False)
+
+    def sent():
+        sentry_sdk.flush(10)
+        return events
+
+    yield sent
+    sentry_sdk.get_client().close()
+    sentry_sdk.init()
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def worker_on(queue):
+    worker = Worker(queue, worker_id="w1", retry=RetryPolicy(base=0, jitter=0, max_attempts=3))
+
+    @worker.task("charge")
+    async def charge(input):
+        sentry_sdk.add_breadcrumb(message=f"charging {input['user']}")
+        raise ConnectionError("the bank is closed")
+
+    return worker
+
+
+async def test_a_dead_letter_is_one_event_with_all_about_its_task(queue, received):
+    queue.observe(Sentry())
+    task = await queue.submit("charge", CARD, queue="default")
+    await worker_on(queue).run(until_idle=True)
+    (event,) = received()
+    about = event["contexts"]["task"]
+    assert (about["id"], about["type"], about["attempt"], about["worker"]) == (task.id, "charge", 3, "w1")
+    assert (event["tags"]["task_type"], event["transaction"], event["level"]) == ("charge", "charge", "error")
+    exception = event["exception"]["values"][-1]
+    assert (exception["type"], exception["value"]) == ("ConnectionError", "the bank is closed")
+    assert exception["stacktrace"]["frames"][-1]["function"] == "charge"
+    assert event["fingerprint"] == ["tenure", "charge", "ConnectionError"]
+
+
+async def test_secrets_of_the_input_never_leave(queue, received):
+    queue.observe(Sentry())
+    await queue.submit("charge", CARD)
+    await worker_on(queue).run(until_idle=True)
+    (event,) = received()
+    assert event["contexts"]["task"]["input"] == {
+        "user": "ada",
+        "password": "[redacted]",
+        "nested": [{"Api-Key": "[redacted]"}],
+        "note": "token=[redacted]",
+    }
+    whole = json.dumps(event)
+    assert "hunter2" not in whole
+    assert "k-123" not in whole
+    assert "abc" not in whole
+
+
+async def test_earlier_attempts_are_breadcrumbs_beside_the_handler_s_own(queue, received):
+    queue.observe(Sentry())
+    await queue.submit("charge", CARD)
+    await worker_on(queue).run(until_idle=True)
+    (event,) = received()
+    messages = [crumb["message"] for crumb in event["breadcrumbs"]["values"] if crumb.get("category") != "tenure"]
+    assert messages.count("charging ada") == 1
+    own = [crumb["message"] for crumb in event["breadcrumbs"]["values"] if crumb.get("category") == "tenure"]
+    assert own.count("failed: ConnectionError: the bank is closed") == 2
+    assert own[0].startswith("created")
+
+
+async def test_every_failure_is_reported_if_asked(queue, received):
+    queue.observe(Sentry(every_failure=True, send_input=False))
+    await queue.submit("charge", CARD)
+    await worker_on(queue).run(until_idle=True)
+    assert [event["level"] for event in received()] == ["warning", "warning", "error"]
+    assert all("input" not in event["contexts"]["task"] for event in received())
+
+
+async def test_what_two_handlers_tell_at_once_is_kept_apart(queue, received):
+    queue.observe(Sentry())
+    worker, both = Worker(queue, retry=None), asyncio.Barrier(2)
+
+    @worker.task("tells")
+    async def tells(input):
+        sentry_sdk.set_tag("who", input)
+        sentry_sdk.add_breadcrumb(message=f"I am {input}")
+        await both.wait()
+        raise ValueError(input)
+
+    for name in ("ada", "bob"):
+        await queue.submit("tells", name)
+    await worker.run(until_idle=True)
+    told = {event["tags"]["who"]: event for event in received()}
+    assert set(told) == {"ada", "bob"}
+    for name, other in (("ada", "bob"), ("bob", "ada")):
+        assert told[name]["exception"]["values"][-1]["value"] == name
+        assert f"I am {other}" not in json.dumps(told[name]["breadcrumbs"])
+
+
+async def test_a_claim_that_lapsed_for_the_last_time_is_reported(received):
+    clock = FakeClock()
+    async with connect("memory://", clock=clock) as queue:
+        queue.observe(Sentry())
+        await queue.submit("gone", {"secret": "x"}, max_attempts=1)
+        await queue.store.claim(Want("w9", ("default",), {"gone": 1}, 1, timedelta(seconds=5)))
+        clock.advance(10)
+        await Sweeper(queue.store, events=queue.events).sweep()
+    (event,) = received()
+    assert event["exception"]["values"][0]["value"] == "lease lapsed (held by w9)"
+    assert event["fingerprint"] == ["tenure", "gone", "lapsed"]
+    assert event["contexts"]["task"]["input"] == {"secret": "[redacted]"}
+
+
+async def test_a_failure_in_a_process_of_its_own_is_reported_by_its_words(queue, received):
+    queue.observe(Sentry())
+    worker = Worker(queue, retry=None)
+    worker.task("cpu", executor="process")(cpu_work.breaks)
+    await queue.submit("cpu", {"password": "hunter2"})
+    await worker.run(until_idle=True)
+    (event,) = received()
+    assert event["exception"]["values"][0]["type"] == "ZeroDivisionError"
+    assert "in breaks" in event["extra"]["traceback"]
+    assert event["fingerprint"] == ["tenure", "cpu", "ZeroDivisionError"]
+
+
+async def test_success_and_operators_tell_nothing(queue, received):
+    queue.observe(Sentry())
+    worker = Worker(queue)
+    worker.task("greet")(lambda _: None)
+    await queue.submit("greet")
+    task = await queue.submit("greet", delay=60)
+    await queue.cancel(task.id)
+    await worker.run(until_idle=True)
+    assert received() == []
+
+
+async def test_a_permanent_error_is_reported_at_once(queue, received):
+    queue.observe(Sentry())
+    worker = Worker(queue)
+
+    @worker.task("breaks")
+    async def breaks(input):
+        raise PermanentError("Authorization: Bearer abc.def")
+
+    await queue.submit("breaks")
+    await worker.run(until_idle=True)
+    (event,) = received()
+    assert event["exception"]["values"][-1]["value"] == "Authorization: [redacted]"
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ({"PASSWORD": 1, "author": "x"}, {"PASSWORD": "[redacted]", "author": "x"}),
+        ([{"clientSecret": None}], [{"clientSecret": "[redacted]"}]),
+        ("Payload(user='a', api_key='b', n=1)", "Payload(user='a', api_key=[redacted], n=1)"),
+        ('{"token": "abc", "n": 1}', '{"token": [redacted], "n": 1}'),
+        (17, 17),
+    ],
+)
+def test_values_are_redacted_by_the_name_of_their_field(value, expected):
+    assert Redaction()(value) == expected
+
+
+def test_the_names_of_secrets_can_be_chosen():
+    assert Redaction(["iban"])({"iban": 1, "password": 2}) == {"iban": "[redacted]", "password": 2}
+    assert Redaction([])({"password": "a=b"}) == {"password": "a=b"}
