@@ -12,6 +12,7 @@ For a store of your own:
 from __future__ import annotations
 
 import asyncio
+import re
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
@@ -101,6 +102,8 @@ class StoreMachine(RuleBasedStateMachine):
         self.runner.get_loop()
         self.store = self.open_store(self.clock)
         self.model = MemoryStore(self.clock)
+        self.answer: Any = None
+        self.held: dict[tuple[str, int], Task] = {}
 
     @abstractmethod
     def open_store(self, clock: FakeClock) -> Store:
@@ -120,8 +123,8 @@ class StoreMachine(RuleBasedStateMachine):
     def both(self, call: Callable[[Store], Awaitable[Any]]) -> Any:
         """The one answer of both stores, or the one refusal."""
         answers = [self.run(_answer(call(store))) for store in (self.store, self.model)]
-        assert answers[0] == answers[1]
-        answer = answers[1]
+        assert _alike(answers[0]) == _alike(answers[1])
+        self.answer, answer = answers
         return None if isinstance(answer, _Refusal) else answer
 
     @rule(target=tasks, submit=submits, identity=identities)
@@ -163,27 +166,32 @@ class StoreMachine(RuleBasedStateMachine):
             return list(answer.tasks), list(answer.overdue), answer.next_due if not answer.tasks else None
 
         held, _, _ = self.both(claim)
+        self.held |= {(model.id, model.fence): own for model, own in zip(held, self.answer[0], strict=True)}
         return multiple(*held)
+
+    def own(self, store: Store, held: Task) -> Task:
+        """The task as this store has given it out: each has fences of its own."""
+        return held if store is self.model else self.held[held.id, held.fence]
 
     @rule(held=claims, output=st.sampled_from([None, {"n": 1}]))
     def complete(self, held: Task, output: Any) -> None:
-        self.both(lambda store: steps.complete(store, held, output))
+        self.both(lambda store: steps.complete(store, self.own(store, held), output))
 
     @rule(held=claims, permanent=st.booleans())
     def fail(self, held: Task, permanent: bool) -> None:
-        self.both(lambda store: steps.fail(store, held, permanent=permanent))
+        self.both(lambda store: steps.fail(store, self.own(store, held), permanent=permanent))
 
     @rule(held=claims)
     def release(self, held: Task) -> None:
-        self.both(lambda store: steps.release(store, held))
+        self.both(lambda store: steps.release(store, self.own(store, held)))
 
     @rule(held=claims)
     def stop(self, held: Task) -> None:
-        self.both(lambda store: steps.stop(store, held))
+        self.both(lambda store: steps.stop(store, self.own(store, held)))
 
     @rule(held=claims, delay=SECONDS, extend=SECONDS)
     def reschedule(self, held: Task, delay: float, extend: float) -> None:
-        self.both(lambda store: steps.reschedule(store, held, delay, extend))
+        self.both(lambda store: steps.reschedule(store, self.own(store, held), delay, extend))
 
     @rule(
         held=st.lists(claims, min_size=1, max_size=3),
@@ -191,8 +199,11 @@ class StoreMachine(RuleBasedStateMachine):
         progress=maybe(st.builds(Progress, st.integers(0, 3))),
     )
     def renew(self, held: list[Task], lease: float, progress: Progress | None) -> None:
-        renewals = [Renewal(task.id, task.fence, timedelta(seconds=lease), progress) for task in held]
-        self.both(lambda store: store.renew(renewals))
+        def renewals(store: Store) -> list[Renewal]:
+            fences = [(task.id, self.own(store, task).fence) for task in held]
+            return [Renewal(*fence, timedelta(seconds=lease), progress) for fence in fences]
+
+        self.both(lambda store: store.renew(renewals(store)))
 
     @rule(task=tasks, reason=maybe(st.just("why")), by=maybe(st.just("ada")))
     def cancel(self, task: str, reason: str | None, by: str | None) -> None:
@@ -278,7 +289,7 @@ class StoreMachine(RuleBasedStateMachine):
     def turn_a_page(self, query: Query, model_query: Query) -> Any:
         """Cursors are each store's own; what stands on the pages is not."""
         page, expected = self.run(self.store.find(query)), self.run(self.model.find(model_query))
-        assert page.tasks == expected.tasks
+        assert _alike(page.tasks) == _alike(expected.tasks)
         assert (page.cursor is None) == (expected.cursor is None)
         if page.cursor is None:
             return multiple()
@@ -322,7 +333,13 @@ class _Refusal(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, error: TenureError) -> _Refusal:
-        return cls(type(error).__name__, str(error))
+        return cls(type(error).__name__, re.sub(r"fence \d+", "fence …", str(error)))
+
+
+def _alike(answer: Any) -> Any:
+    if isinstance(answer, Task):
+        return steps.alike(answer)
+    return [_alike(each) for each in answer] if isinstance(answer, list | tuple) else answer
 
 
 async def _answer(call: Awaitable[Any]) -> Any:

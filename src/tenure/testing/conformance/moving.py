@@ -11,6 +11,7 @@ from tenure.stores.base import Piece
 from tenure.stores.memory import MemoryStore
 from tenure.task import TaskStatus
 from tenure.testing.conformance.steps import (
+    alike,
     brought_to,
     claim,
     claim_one,
@@ -109,7 +110,7 @@ async def test_a_restored_store_goes_on_as_the_first_one_would(store, clock, dir
     clock.advance(30)
     types = ["greet", "pending", "running"]
     here, there = [await claim(each, 10, types=types) for each in (source, target)]
-    assert here == there
+    assert [alike(task) for task in here] == [alike(task) for task in there]
     assert [task.input for task in here if task.ordering_key] == [0]
 
 
@@ -141,7 +142,7 @@ async def test_the_claim_of_a_moved_task_is_still_held(store, clock):
     await store.restore(await source.dump(), clock())
     assert await claim(store, by="w2") == []
     clock.set(held.lease_expires_at)
-    assert (await claim_one(store, by="w2")).fence == held.fence + 1
+    assert (await claim_one(store, by="w2")).fence > held.fence
 
 
 async def test_a_stone_keeps_a_pruned_task_from_coming_back(queue, store, clock):

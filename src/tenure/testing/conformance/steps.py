@@ -136,3 +136,12 @@ async def brought_to(client: Queue, status: TaskStatus | str, type: str = "greet
 
 def ids(tasks: Iterable[Task]) -> list[str]:
     return [task.id for task in tasks]
+
+
+def alike(task: Task) -> Task:
+    """The task with its fences counted from one: which numbers grow is each store's own affair."""
+    fences = sorted({0, task.fence, *(event.fence for event in task.history)})
+    counted = {fence: number for number, fence in enumerate(fences)}
+    replace = msgspec.structs.replace
+    history = tuple(replace(event, fence=counted[event.fence]) for event in task.history)
+    return replace(task, fence=counted[task.fence], history=history)
