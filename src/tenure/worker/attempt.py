@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 from enum import Enum
@@ -20,6 +19,7 @@ from tenure.observe.events import Completed, Failed, Lapsed, TaskEvent, latest
 from tenure.retry import RetryPolicy
 from tenure.stores.base import Transaction
 from tenure.task import Task
+from tenure.worker import surroundings
 from tenure.worker.context import Context
 from tenure.worker.executors import Executors, failure_of, not_json
 from tenure.worker.handlers import Handler
@@ -64,7 +64,7 @@ class Attempt:
         self.policy = policy
         self.held_until = held_until
         """The moment of this process's own clock up to which the lease holds for certain."""
-        self.claimed_at = time.monotonic()
+        self.claimed_at = surroundings.monotonic()
         self.context: Context | None = None
         self.running: asyncio.Task[None] | None = None
         self.stopped: Stop | None = None
@@ -89,7 +89,7 @@ class Attempt:
 
     def extended(self, lease: timedelta) -> None:
         """The handler itself has just renewed the lease."""
-        self.held_for(lease, time.monotonic())
+        self.held_for(lease, surroundings.monotonic())
 
     def interrupt(self, why: Stop) -> None:
         """Stop the handler. The first reason counts, but a request to cancel gives way to what cannot wait."""

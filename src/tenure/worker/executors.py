@@ -17,6 +17,7 @@ import msgspec
 from tenure import payload
 from tenure.errors import InvalidInput, PermanentError, RescheduleError
 from tenure.lifecycle import Failure
+from tenure.worker import surroundings
 from tenure.worker.handlers import Handler, make_handler
 from tenure.worker.threads import DaemonThreads
 
@@ -42,7 +43,7 @@ class Executors:
     def call_on_thread(self, handler: Handler, arguments: tuple[Any, ...]) -> asyncio.Future[Any]:
         """Start a plain handler on a thread, with the caller's context variables."""
         if self._threads is None:
-            self._threads = DaemonThreads(self._size, "tenure-handler")
+            self._threads = surroundings.threads(self._size, "tenure-handler")
         call = partial(contextvars.copy_context().run, _carried, handler.function, *arguments)
         return asyncio.wrap_future(self._threads.submit(call))
 

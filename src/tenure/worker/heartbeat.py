@@ -6,14 +6,15 @@ import asyncio
 import contextlib
 import logging
 import threading
-import time
 from collections.abc import Callable, Collection, Coroutine
+from concurrent.futures import Future
 from datetime import timedelta
 from typing import Any
 
 from tenure.errors import StoreUnavailable
 from tenure.stores.base import WORKER, Hold, Note, Query, Renewal, Store
 from tenure.task import TaskStatus
+from tenure.worker import surroundings
 from tenure.worker.attempt import Attempt
 from tenure.worker.backoff import Outage
 
@@ -56,31 +57,27 @@ class Heartbeat:
         self._margin = min(CHECK_INTERVAL, lease.total_seconds() / 10)
         self._next_renewal = self._next_note = 0.0
         self._stopping = threading.Event()
-        self._ready = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
-        self._thread = threading.Thread(target=self._run, name="tenure-heartbeat", daemon=True)
-        self.last_beat = time.monotonic()
+        self._ended: Future[None] | None = None
+        self.last_beat = surroundings.monotonic()
 
     def start(self) -> None:
         """Begin to beat."""
-        self._thread.start()
+        self._ended = surroundings.on_its_own_thread(self._beat, "tenure-heartbeat")
 
-    def stop(self) -> None:
+    async def stop(self) -> None:
         """Stop beating and wait for the thread."""
+        # A thread that has not come to its loop yet looks at this first.
         self._stopping.set()
-        self._ready.wait()
         if self._loop is not None and self._stop is not None:
             with contextlib.suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join()
-
-    def _run(self) -> None:
-        asyncio.run(self._beat())
+        if self._ended is not None:
+            await asyncio.wrap_future(self._ended)
 
     async def _beat(self) -> None:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
-        self._ready.set()
         store = self._store.twin()
         try:
             while not self._stopping.is_set():
@@ -90,7 +87,7 @@ class Heartbeat:
                 except Exception as error:
                     self._outage.failed(WORK, error)
                 self._give_up_late()
-                self.last_beat = time.monotonic()
+                self.last_beat = surroundings.monotonic()
                 await self._sleep()
             with contextlib.suppress(Exception):
                 async with asyncio.timeout(FAREWELL):
@@ -100,7 +97,7 @@ class Heartbeat:
                 await store.close()
 
     async def _once(self, store: Store) -> None:
-        now = time.monotonic()
+        now = surroundings.monotonic()
         if now >= self._next_renewal:
             await self._renew(store, list(self._held()))
             self._next_renewal = now + self._renew_every
@@ -143,12 +140,12 @@ class Heartbeat:
     def _until_late(self) -> float | None:
         """Seconds until the first lease has to be given up if it is not renewed; None when nothing is held."""
         first = min((attempt.held_until for attempt in list(self._held())), default=None)
-        return None if first is None else first - self._margin - time.monotonic()
+        return None if first is None else first - self._margin - surroundings.monotonic()
 
     async def _renew(self, store: Store, attempts: list[Attempt]) -> None:
         if not attempts:
             return
-        sent = time.monotonic()
+        sent = surroundings.monotonic()
         holds = await store.renew([self._renewal(attempt) for attempt in attempts])
         for attempt, hold in zip(attempts, holds, strict=True):
             if hold is Hold.Lost:
@@ -182,5 +179,5 @@ class Heartbeat:
     def _give_up_late(self) -> None:
         """Leases that could not be renewed are given up before they lapse."""
         for attempt in list(self._held()):
-            if time.monotonic() + self._margin >= attempt.held_until:
+            if surroundings.monotonic() + self._margin >= attempt.held_until:
                 self._on_lost(attempt)

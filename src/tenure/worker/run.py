@@ -10,7 +10,6 @@ import random
 import signal
 import socket
 import threading
-import time
 from collections import deque
 from collections.abc import Coroutine, Mapping
 from datetime import datetime
@@ -24,6 +23,7 @@ from tenure.retry import RetryPolicy
 from tenure.stores.base import Claimed, Query, Want
 from tenure.sweeper import Sweeper
 from tenure.task import Task, TaskStatus
+from tenure.worker import surroundings
 from tenure.worker.attempt import Attempt, Middleware, Rule, Stop
 from tenure.worker.backoff import Backoff, Outage
 from tenure.worker.context import Context
@@ -121,7 +121,7 @@ class Run:
             for helper in beside:
                 helper.cancel()
             await asyncio.wait(beside)
-            await asyncio.to_thread(self.heartbeat.stop)
+            await self.heartbeat.stop()
             self.executors.close()
             if self.hooks:
                 await asyncio.wait(self.hooks)
@@ -209,7 +209,7 @@ class Run:
                 await self._wait_for_change()
                 continue
             mark = self.store.mark()
-            sent = time.monotonic()
+            sent = surroundings.monotonic()
             # What ends while a claim is on its way may let another task go that the claim has not seen.
             idle = not self.held
             try:
@@ -332,7 +332,7 @@ class Run:
 
     def _give_back(self, why: str, *, older_than: float = 0.0) -> None:
         """Release claimed tasks that have not started, so that others need not wait for the lease."""
-        limit = time.monotonic() - older_than
+        limit = surroundings.monotonic() - older_than
         while self.buffer and self.buffer[0].claimed_at <= limit:
             attempt = self.buffer.popleft()
             self._end_unstarted(attempt, why)
@@ -363,10 +363,10 @@ class Run:
         context.kept = {}
         for watcher in self.events.attempt_watchers:
             self.events.tell(watcher.attempt_begins, context)
-        attempt.began = time.monotonic()
+        attempt.began = surroundings.monotonic()
 
     def _observe_end(self, attempt: Attempt, context: Context) -> None:
-        attempt.seconds = time.monotonic() - attempt.began
+        attempt.seconds = surroundings.monotonic() - attempt.began
         for watcher in self.events.attempt_watchers:
             self.events.tell(watcher.attempt_ends, context, attempt.error)
 
@@ -453,22 +453,22 @@ class _Rate:
     def __init__(self) -> None:
         self._smoothed = 0.0
         self._count = 0
-        self._since = time.monotonic()
+        self._since = surroundings.monotonic()
 
     @property
     def per_second(self) -> float:
         """It falls while nothing ends, so that slow handlers do not lead to claims that are only given back."""
-        elapsed = time.monotonic() - self._since
+        elapsed = surroundings.monotonic() - self._since
         if elapsed < PREFETCH_SECONDS:
             return self._smoothed
         return min(self._smoothed, (self._count + 1) / elapsed)
 
     def tick(self) -> None:
         self._count += 1
-        elapsed = time.monotonic() - self._since
+        elapsed = surroundings.monotonic() - self._since
         if elapsed > PREFETCH_SECONDS / 2:
             self._smoothed = (self._smoothed + self._count / elapsed) / 2
-            self._count, self._since = 0, time.monotonic()
+            self._count, self._since = 0, surroundings.monotonic()
 
 
 def _counted(want: Want, count: int) -> Want:
