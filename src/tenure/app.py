@@ -11,6 +11,7 @@ import pydantic
 
 from tenure import payload
 from tenure.errors import InvalidHandler, InvalidInput
+from tenure.observe.events import Subscriber
 from tenure.queue import Queue, connect
 from tenure.retry import RetryPolicy
 from tenure.submission import SubmitOptions
@@ -87,6 +88,7 @@ class Tenure:
         self.url = url
         self.worker_settings = worker_settings
         self.tasks: dict[str, TaskFunction[Any, Any]] = {}
+        self._observers: tuple[Subscriber, ...] = ()
         self._queue: Queue | None = None
         self._connecting: asyncio.Future[Queue] | None = None
 
@@ -147,8 +149,15 @@ class Tenure:
                     self._connecting = None
         return self._queue
 
+    def observe(self, *subscribers: Subscriber) -> Self:
+        """Tell these what happens to the tasks of this application: `app.observe(Tracing())`."""
+        self._observers += subscribers
+        if self._queue is not None:
+            self._queue.observe(*subscribers)
+        return self
+
     async def _connect(self) -> Queue:
-        return await connect(self.url)
+        return (await connect(self.url)).observe(*self._observers)
 
     def worker(self, queue: Queue, **settings: Any) -> Worker:
         """A worker for all tasks of this application."""

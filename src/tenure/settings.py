@@ -23,6 +23,11 @@ DEFAULTS: dict[str, Any] = {
     "processes": 1,
     "lease": None,
     "grace": None,
+    "metrics_port": None,
+    "log_format": None,
+    "log_level": None,
+    "trace": False,
+    "sentry": False,
 }
 """Every setting there is. None leaves the choice to the application."""
 
@@ -34,6 +39,11 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "processes": (int,),
     "lease": (str, int, float),
     "grace": (str, int, float),
+    "metrics_port": (str, int),
+    "log_format": (str,),
+    "log_level": (str,),
+    "trace": (bool,),
+    "sentry": (bool,),
     "profile": (str,),
     "profiles": (dict,),
 }
@@ -135,7 +145,7 @@ def _check_table(table: dict[str, Any], path: Path, known: list[str]) -> None:
         if name not in known:
             msg = f"{path}: {one_of('setting', name, known)}"
             raise InvalidInput(msg)
-        if isinstance(value, bool) or not isinstance(value, _KINDS[name]):
+        if not isinstance(value, _KINDS[name]) or (isinstance(value, bool) and bool not in _KINDS[name]):
             kinds = " or ".join(kind.__name__ for kind in _KINDS[name])
             msg = f"{path}: {name} must be of type {kinds}, not {value!r}."
             raise InvalidInput(msg)

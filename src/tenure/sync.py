@@ -16,6 +16,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from tenure import queue as _async
 from tenure.errors import StoreUnavailable
+from tenure.observe.events import Subscriber
 from tenure.task import Task, TaskStatus
 
 P = ParamSpec("P")
@@ -79,6 +80,11 @@ class Queue:
             yield from page.tasks
             if (cursor := page.cursor) is None:
                 return
+
+    def observe(self, *subscribers: Subscriber) -> Self:
+        """Tell these what happens here, from now on."""
+        self._queue.observe(*subscribers)
+        return self
 
     def close(self) -> None:
         """Let go of the store. Closing twice is fine."""

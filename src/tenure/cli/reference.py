@@ -31,6 +31,11 @@ concurrency = 50
 processes = 2
 lease = "30s"
 grace = "30s"
+metrics_port = 9000              # or "127.0.0.1:9000"
+log_format = "json"              # or "text"
+log_level = "info"
+trace = true                     # OpenTelemetry
+sentry = true                    # reports to $SENTRY_DSN
 
 [profiles.staging]               # tenure --profile staging …, or $TENURE_PROFILE
 url = "sqlite:////srv/staging/jobs.db"

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tenure.cli.errors import USAGE
+from tenure.cli.observing import SHARED, Shown, family
 from tenure.cli.worker import SUPERVISOR
 
 if TYPE_CHECKING:
@@ -32,8 +33,17 @@ class Supervisor:
     """Starts `count` processes with the same words and keeps that many alive."""
 
     def __init__(
-        self, words: list[str], count: int, *, reload: bool, burst: bool, console: Console | None = None
+        self,
+        words: list[str],
+        count: int,
+        *,
+        reload: bool,
+        burst: bool,
+        console: Console | None = None,
+        shown: Shown | None = None,
     ) -> None:
+        self._shown = shown or Shown()
+        self._environment: dict[str, str] = {}
         self._command = [sys.executable, "-m", "tenure", *words]
         self._count, self._reload, self._burst, self._console = count, reload, burst, console
         self._processes: set[asyncio.subprocess.Process] = set()
@@ -48,7 +58,9 @@ class Supervisor:
         log.info("supervisor %d runs %d worker processes", os.getpid(), self._count)
         watcher = asyncio.create_task(self._watch_files()) if self._reload else None
         try:
-            await asyncio.gather(*(self._keep_one() for _ in range(self._count)))
+            with family(self._shown, lambda: [process.pid for process in list(self._processes)]) as environment:
+                self._environment = environment
+                await asyncio.gather(*(self._keep_one() for _ in range(self._count)))
         finally:
             if watcher is not None:
                 watcher.cancel()
@@ -63,6 +75,7 @@ class Supervisor:
             process = await self._start()
             code = await self._outlive(process)
             self._processes.discard(process)
+            self._forget(process.pid)
             if self._stopping.is_set() or (self._burst and code == 0):
                 return
             if code == USAGE:
@@ -90,7 +103,7 @@ class Supervisor:
         """A session of its own keeps the terminal's Ctrl-C away: only the supervisor hears it and passes it on once."""
         process = await asyncio.create_subprocess_exec(
             *self._command,
-            env={**os.environ, SUPERVISOR: str(os.getpid())},
+            env={**os.environ, SUPERVISOR: str(os.getpid()), **self._environment},
             stdin=asyncio.subprocess.DEVNULL,
             stderr=None if self._console is None else asyncio.subprocess.PIPE,
             start_new_session=True,
@@ -105,6 +118,12 @@ class Supervisor:
             async for line in process.stderr:
                 self._console.print(line.decode(errors="replace").rstrip("\n"), markup=False)
         return await process.wait()
+
+    def _forget(self, pid: int) -> None:
+        if self._shown.metrics and SHARED in self._environment:
+            from tenure.observe.together import forget_gauges
+
+            forget_gauges(self._environment[SHARED], pid)
 
     def _on_signal(self, number: int) -> None:
         if not self._stopping.is_set():

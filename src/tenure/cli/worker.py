@@ -6,13 +6,17 @@ import contextlib
 import os
 from collections.abc import AsyncIterator, Coroutine
 from datetime import timedelta
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tenure.cli.command import Session, command
 from tenure.cli.errors import WrongUsage
+from tenure.cli.logs import LogFormat, LogLevel, set_up_logging
+from tenure.cli.observing import Shown, observe, watched
 from tenure.cli.words import duration, duration_option
+from tenure.errors import one_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -54,25 +58,39 @@ async def worker(
         bool, typer.Option("--reload", help="Restart when a Python file changes; for development.")
     ] = False,
     burst: Annotated[bool, typer.Option("--burst", help="Stop when nothing is due and nothing runs.")] = False,
+    metrics_port: Annotated[
+        str | None,
+        typer.Option(metavar="[HOST:]PORT", help="Serve /metrics, /livez and /readyz there.", show_default="off"),
+    ] = None,
+    log_format: Annotated[LogFormat | None, typer.Option(help="How log lines look.", show_default="text")] = None,
+    log_level: Annotated[LogLevel | None, typer.Option(help="The least that is logged.", show_default="info")] = None,
+    trace: Annotated[
+        bool, typer.Option("--trace", help="A span for each attempt, by OpenTelemetry's settings.")
+    ] = False,
+    sentry: Annotated[bool, typer.Option("--sentry", help="Report dead letters to $SENTRY_DSN.")] = False,
 ) -> int:
     """Run the tasks of an application until stopped.
 
     SIGTERM or Ctrl-C stops gracefully: no new claims, and what runs may finish within the
     grace. A second one stops now; what was running goes back to the queue.
     """
-    from tenure.cli.logs import set_up_logging
-
     target = target or session.settings["app"].value
     if target is None:
         msg = "Say what to run: tenure worker MODULE:OBJECT, like tenure worker myapp:app."
         raise WrongUsage(msg)
-    console = set_up_logging(session.out, verbose=session.verbose)
+    file = session.settings
+    style = _chosen("log_format", log_format or file["log_format"].value, LogFormat) or LogFormat.text
+    level = _chosen("log_level", log_level or file["log_level"].value, LogLevel)
+    console = set_up_logging(session.out, verbose=session.verbose, style=style, level=level)
+    port = metrics_port or file["metrics_port"].value
+    shown = Shown(None if port is None else str(port), trace or file["trace"].value, sentry or file["sentry"].value)
     count = processes or session.settings["processes"].value
     if count > 1 or reload:
         from tenure.cli.supervise import Supervisor
 
         words = _words(session, target, concurrency, queues, lease, grace, burst)
-        supervisor = Supervisor(words, count, reload=reload, burst=burst, console=console)
+        words += [*shown.words(), "--log-format", style, *(["--log-level", level] if level else [])]
+        supervisor = Supervisor(words, count, reload=reload, burst=burst, console=console, shown=shown)
         url = None if reload else await _address(session, target)
         if url is None or console is None:
             return await supervisor.run()
@@ -81,7 +99,7 @@ async def worker(
         async with connect(url) as queue, _live_line(console, queue):
             return await supervisor.run()
     settings = _settings(session, concurrency, queues, lease, grace)
-    return await _work(session, target, settings, burst=burst, console=console)
+    return await _work(session, target, settings, shown, burst=burst, console=console)
 
 
 async def _address(session: Session, target: str) -> str | None:
@@ -96,7 +114,7 @@ async def _address(session: Session, target: str) -> str | None:
 
 
 async def _work(
-    session: Session, target: str, settings: dict[str, Any], *, burst: bool, console: Console | None
+    session: Session, target: str, settings: dict[str, Any], shown: Shown, *, burst: bool, console: Console | None
 ) -> int:
     from tenure.app import Tenure
     from tenure.cli.target import load
@@ -106,18 +124,25 @@ async def _work(
         if session.url_given or not found.url:
             found.url = session.url
         async with found:
-            return await _run(session, found.worker(await found.queue(), **settings), burst=burst, console=console)
+            queue = await found.queue()
+            observe(queue, shown)
+            return await _run(session, found.worker(queue, **settings), shown, burst=burst, console=console)
     if session.url_given:
         msg = f"{target} is a Worker, which has its queue already; --url cannot change that. Let it be a Tenure application."
         raise WrongUsage(msg)
     for name, value in settings.items():
         setattr(found, name, value)
     async with found.queue:
-        return await _run(session, found, burst=burst, console=console)
+        observe(found.queue, shown)
+        return await _run(session, found, shown, burst=burst, console=console)
 
 
-async def _run(session: Session, worker: Worker, *, burst: bool, console: Console | None) -> int:
-    async with _live_line(console, worker.queue), _beside(_stop_when_orphaned(worker)):
+async def _run(session: Session, worker: Worker, shown: Shown, *, burst: bool, console: Console | None) -> int:
+    async with (
+        watched(worker, shown, supervised=SUPERVISOR in os.environ),
+        _live_line(console, worker.queue),
+        _beside(_stop_when_orphaned(worker)),
+    ):
         ended = await worker.run(until_idle=burst)
     if session.out.as_json:
         session.out.emit({"worker": worker.worker_id, "ended": ended})
@@ -179,6 +204,13 @@ def _settings(
         "grace": None if grace is None else grace.total_seconds(),
     }
     return {name: value for name, value in given.items() if value is not None}
+
+
+def _chosen(name: str, value: str | None, words: type[StrEnum]) -> str | None:
+    """A word of the settings file is checked like one of the command line."""
+    if value is not None and value not in list(words):
+        raise WrongUsage(one_of(name, value, [word.value for word in words]))
+    return value
 
 
 def _duration(value: str | float | None) -> timedelta | None:

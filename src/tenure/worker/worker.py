@@ -170,6 +170,18 @@ class Worker:
         finally:
             self._run = None
 
+    @property
+    def last_beat(self) -> float | None:
+        """When leases were last looked after, by `time.monotonic`; None while nothing runs."""
+        run = self._run
+        return None if run is None else run.heartbeat.last_beat
+
+    @property
+    def is_claiming(self) -> bool:
+        """Whether it takes tasks: it has begun, and was not told to stop."""
+        run = self._run
+        return run is not None and run.started_at is not None and not run.stopping
+
     def stop(self, *, now: bool = False) -> None:
         """Stop gracefully: claim no more, give back what has not started, let the rest finish within `grace`.
 

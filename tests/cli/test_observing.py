@@ -1,0 +1,157 @@
+"""`tenure worker` with metrics, log formats and health, as real processes."""
+
+import json
+import os
+import re
+import signal
+import socket
+import urllib.error
+import urllib.request
+
+import pytest
+
+from .test_worker import finish, start, until  # noqa: F401 - a fixture among them
+
+
+def get(port, path):
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+    except OSError:
+        return 0, ""
+
+
+def free_port():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return taken.getsockname()[1]
+
+
+def sample(text, name, **labels):
+    """The value of a metric, added up over the labels that are not given."""
+    found = 0.0
+    for line in text.splitlines():
+        if (match := re.fullmatch(rf"{name}(?:{{(.*)}})? (\S+)", line)) and all(
+            f'{label}="{value}"' in (match[1] or "") for label, value in labels.items()
+        ):
+            found += float(match[2])
+    return found
+
+
+def test_a_worker_serves_its_metrics_and_its_health(queue, start):  # noqa: F811
+    port = free_port()
+    process = start("worker", "shop:app", "--metrics-port", f"127.0.0.1:{port}")
+    until(lambda: get(port, "/readyz")[0] == 200)
+    queue.submit_many([("greet", {"name": number}) for number in range(20)])
+    queue.submit("fails", {}, max_attempts=2)
+    until(lambda: sample(get(port, "/metrics")[1], "tenure_tasks_dead_total") == 1)
+    text = until(
+        lambda: (text := get(port, "/metrics")[1]) and sample(text, "tenure_tasks_completed_total") == 20 and text
+    )
+    assert sample(text, "tenure_tasks_failed_total", task_type="fails", reason="error") == 2
+    assert sample(text, "tenure_task_duration_seconds_count", task_type="greet") == 20
+    assert sample(text, "tenure_store_requests_total", operation="claim") > 0
+    assert get(port, "/livez") == (200, "ok\n")
+    process.send_signal(signal.SIGTERM)
+    code, _, err = finish(process)
+    assert (code, f"metrics and health on port {port}" in err) == (0, True)
+
+
+def test_the_processes_of_a_supervisor_are_counted_as_one_even_when_one_is_killed(queue, start):  # noqa: F811
+    port = free_port()
+    supervisor = start(
+        "worker", "shop:app", "--processes", "2", "--concurrency", "2", "--metrics-port", f"127.0.0.1:{port}"
+    )
+    until(lambda: get(port, "/readyz")[0] == 200)
+    done = 0
+
+    def work(count):
+        nonlocal done
+        done += count
+        queue.submit_many([("greet", {"name": number}) for number in range(count)])
+        until(lambda: sample(get(port, "/metrics")[1], "tenure_tasks_completed_total", task_type="greet") == done)
+
+    work(200)
+    first, second = sorted(info.pid for info in queue.workers())
+    os.kill(first, signal.SIGKILL)
+    until(lambda: len({info.pid for info in queue.workers()} - {first}) == 2)
+    work(200)
+    until(lambda: get(port, "/readyz")[0] == 200)
+    assert get(port, "/livez") == (200, "ok\n")
+    text = get(port, "/metrics")[1]
+    assert sample(text, "tenure_queue_depth", queue="default", status="pending") == 0
+    assert "pid=" not in text
+    os.kill(second, signal.SIGSTOP)
+    os.kill(second, signal.SIGCONT)
+    supervisor.send_signal(signal.SIGTERM)
+    assert finish(supervisor)[0] == 0
+
+
+def test_log_lines_are_json_on_the_error_stream_if_asked(terminal, queue):
+    task = queue.submit("greet", {"name": "Ada"})
+    answer = terminal.process("worker", "shop:app", "--burst", "--log-format", "json", "--log-level", "debug")
+    lines = [json.loads(line) for line in answer.err.splitlines()]
+    about = [(line["event"], line["attempt"]) for line in lines if line.get("task_id") == task.id]
+    assert about == [("claimed", 1), ("completed", 1)]
+    assert answer.out == ""
+
+
+def test_a_level_hides_what_is_below_it(terminal, queue):
+    queue.submit("greet", {})
+    queue.submit("fails", {}, max_attempts=1)
+    err = terminal.process("worker", "shop:app", "--burst", "--log-level", "error").err
+    (line,) = err.splitlines()
+    assert "ERROR task " in line
+
+
+def test_the_settings_file_can_say_it_too(terminal, queue):
+    queue.submit("greet", {})
+    settings = terminal.folder / "tenure.toml"
+    settings.write_text('app = "shop:app"\nlog_format = "json"\nmetrics_port = 0\nprocesses = 2\n')
+    err = terminal.process("worker", "--burst").err
+    assert any(json.loads(line).get("event") == "completed" for line in err.splitlines())
+    settings.write_text('app = "shop:app"\nlog_format = "yaml"\n')
+    assert "log_format" in terminal.process("worker", "--burst", code=2).err
+    settings.write_text('app = "shop:app"\ntrace = 3\n')
+    assert "trace must be of type bool" in terminal.process("worker", "--burst", code=2).err
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (("--metrics-port", "http"), "'http' is no port for metrics"),
+        (("--sentry",), "--sentry: there is no address to report to. Set $SENTRY_DSN"),
+        (("--log-format", "yaml"), "text"),
+    ],
+)
+def test_what_cannot_be_observed_is_an_error_that_helps(terminal, words, error):
+    answer = terminal.process("worker", "shop:app", "--burst", *words, code=2)
+    assert error in answer.err
+    assert "Traceback" not in answer.err
+
+
+def test_traces_and_reports_are_on_if_asked(terminal, queue):
+    queue.submit("greet", {})
+    terminal.process(
+        "worker", "shop:app", "--burst", "--trace", "--sentry", SENTRY_DSN="http://key@127.0.0.1:9/1"
+    )  # fmt: skip
+    assert queue.counts()["completed"] == 1
+
+
+def test_systemd_is_told_by_the_worker_or_by_its_supervisor(terminal, queue, start, tmp_path):  # noqa: F811
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        manager.settimeout(30)
+        for processes in ("1", "2"):
+            process = start("worker", "shop:app", "--processes", processes, NOTIFY_SOCKET=str(tmp_path / "notify"))
+            while b"READY=1" not in manager.recv(1000):
+                pass
+            while manager.recv(1000) != b"WATCHDOG=1":
+                pass
+            process.send_signal(signal.SIGTERM)
+            while manager.recv(1000) != b"STOPPING=1":
+                pass
+            assert finish(process)[0] == 0

@@ -1,0 +1,178 @@
+"""Health: alive while the loop turns and leases are renewed, ready while the store answers."""
+
+import asyncio
+import os
+import socket
+import time
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry
+from waiting import get
+
+from tenure import InvalidInput, Worker
+from tenure.observe.health import Health
+from tenure.observe.server import Server
+from tenure.observe.watchdog import Family, Note, Systemd, Watchdog
+from tenure.queue import Queue
+from tenure.stores.memory import MemoryStore
+from tenure.testing import Fault, FaultyStore
+
+
+async def fact(question):
+    """Ask from a thread, as the server does, until the answer is yes."""
+    async with asyncio.timeout(30):
+        while not (answer := await asyncio.to_thread(question)):
+            await asyncio.sleep(0.01)
+        return answer
+
+
+@pytest.fixture
+async def working(queue):
+    """A worker at work, and the health of it."""
+    worker = Worker(queue, worker_id="w1", lease=0.3)
+
+    @worker.task("blocks")
+    async def blocks(input):
+        time.sleep(input)
+
+    async with Health(worker, stuck_after=0.6) as health:
+        running = asyncio.create_task(worker.run())
+        yield worker, health
+        worker.stop()
+        await running
+
+
+async def test_a_worker_at_work_is_alive_and_ready(working):
+    _, health = working
+    await fact(lambda: health.not_ready() is None)
+    assert health.not_live() is None
+
+
+async def test_a_worker_whose_loop_is_stuck_is_not_alive_though_its_leases_are_renewed(queue, working):
+    _, health = working
+    with Server("127.0.0.1:0", CollectorRegistry(), health) as server:
+        await fact(lambda: get(server.port, "/livez") == (200, "ok\n"))
+        seen = asyncio.create_task(asyncio.to_thread(_first_trouble, server.port))
+        await queue.submit("blocks", 2.0)
+        code, text = await seen
+        assert code == 503
+        assert "the event loop has not turned" in text
+        await fact(lambda: get(server.port, "/livez")[0] == 200)
+    assert (await queue.list()).tasks[0].attempts == 0
+
+
+def _first_trouble(port):
+    while True:
+        code, text = get(port, "/livez")
+        if code != 200:
+            return code, text
+        time.sleep(0.02)
+
+
+async def test_a_worker_that_renews_no_leases_is_not_alive(working):
+    worker, health = working
+    await fact(lambda: health.not_ready() is None)
+    await worker._run.heartbeat.stop()
+    assert "no lease has been renewed" in await fact(health.not_live)
+
+
+async def test_a_store_that_is_away_makes_a_worker_not_ready_but_leaves_it_alive():
+    store = FaultyStore(
+        MemoryStore(), plan=[Fault("get", "before"), Fault("claim", "before"), Fault("renew", "before")]
+    )
+    worker = Worker(Queue(store))
+    worker.task("greet")(lambda _: None)
+    async with Health(worker) as health:
+        running = asyncio.create_task(worker.run())
+        assert "the store does not answer" in await fact(
+            lambda: (reason := health.not_ready()) and "answer" in reason and reason
+        )
+        assert health.not_live() is None
+        store.heal()
+        await fact(lambda: health.not_ready() is None)
+        worker.stop()
+        assert health.not_ready() == "it is starting or stopping"
+        await running
+
+
+class Signs:
+    live = ready = None
+
+    def not_live(self):
+        return self.live
+
+    def not_ready(self):
+        return self.ready
+
+
+def test_the_server_answers_with_metrics_and_health():
+    signs, registry = Signs(), CollectorRegistry()
+    with Server("127.0.0.1:0", registry, signs) as server:
+        assert get(server.port, "/metrics")[0] == 200
+        assert get(server.port, "/readyz") == (200, "ok\n")
+        signs.ready = "the store is away"
+        assert get(server.port, "/readyz?verbose=1") == (503, "the store is away\n")
+        assert get(server.port, "/livez")[0] == 200
+        assert get(server.port, "/other")[0] == 404
+        assert "# EOF" in get(server.port, "/metrics", Accept="application/openmetrics-text; version=1.0.0")[1]
+
+
+def test_a_port_that_is_taken_or_is_none_is_refused_with_words():
+    with (
+        Server("127.0.0.1:0", CollectorRegistry(), Signs()) as server,
+        pytest.raises(InvalidInput, match=r"Cannot listen on .* Give another port"),
+    ):
+        Server(f"127.0.0.1:{server.port}", CollectorRegistry(), Signs())
+    with pytest.raises(InvalidInput, match="'http' is no port for metrics"):
+        Server("http", CollectorRegistry(), Signs())
+
+
+@pytest.fixture
+def manager(tmp_path):
+    """What systemd would hear."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        manager.settimeout(30)
+        yield manager
+
+
+def test_systemd_hears_that_a_worker_is_ready_lives_and_stops(manager, tmp_path, monkeypatch):
+    monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+    signs, systemd = Signs(), Systemd.here()
+    systemd("stuck", "not yet")
+    assert manager.recv(1000) == b"STATUS=stuck"
+    with Watchdog(signs, systemd):
+        assert manager.recv(1000) == b"WATCHDOG=1"
+        assert manager.recv(1000) == b"READY=1\nSTATUS=working"
+        assert manager.recv(1000) == b"WATCHDOG=1"
+    systemd.stopping()
+    while (heard := manager.recv(1000)) == b"WATCHDOG=1":
+        pass
+    assert heard == b"STOPPING=1"
+
+
+def test_without_systemd_nobody_is_told(monkeypatch, tmp_path):
+    monkeypatch.delenv("NOTIFY_SOCKET", raising=False)
+    assert Systemd.here() is None
+    Systemd(str(tmp_path / "nobody"))(None, None)
+
+
+def test_a_family_is_as_well_as_its_worst_process(tmp_path, monkeypatch):
+    pids = [1001, 1002]
+    family = Family(tmp_path, lambda: pids, stuck_after=30)
+    assert family.not_live() is None
+    assert family.not_ready() == "process 1001: it is starting"
+    for pid in pids:
+        monkeypatch.setattr("os.getpid", lambda pid=pid: pid)
+        Note(tmp_path)(None, None)
+    assert (family.not_live(), family.not_ready()) == (None, None)
+    Note(tmp_path)("stuck", "the store is away")
+    assert family.not_live() == "process 1002: stuck"
+    assert family.not_ready() == "process 1002: the store is away"
+    Note(tmp_path)(None, None)
+    old = time.time() - 100
+    os.utime(Path(tmp_path / "health-1001.json"), (old, old))
+    assert family.not_live() == "process 1001: no sign of life for 100 s"
+    pids.clear()
+    assert family.not_ready() == "no worker process runs"
