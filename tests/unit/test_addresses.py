@@ -31,8 +31,8 @@ def test_an_unknown_kind_of_store_is_answered_with_the_known_ones(url):
     assert words.endswith("Example: sqlite:///jobs.db")
 
 
-@pytest.mark.parametrize("url", [5, Path("jobs.db"), ["memory://"]])
-def test_an_address_is_a_string(url):
+@pytest.mark.parametrize("url", [5, Path("jobs.db"), ["memory://", 5], []])
+def test_an_address_is_a_string_or_a_list_of_them(url):
     with pytest.raises(InvalidURL, match="Cannot connect to"):
         open_store(url)
 

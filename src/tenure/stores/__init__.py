@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 
 from tenure.errors import InvalidURL, MissingExtra, one_of
 from tenure.stores.base import Store
-from tenure.stores.options import read_options, without_password
+from tenure.stores.options import read_options, separated, without_password
 
-__all__ = ["EXAMPLES", "open_store", "read_options", "sqlite_path"]
+__all__ = ["EXAMPLES", "open_store", "read_options", "separated", "sqlite_path"]
 
 EXAMPLES = {
     "memory": "memory://",
@@ -21,8 +21,21 @@ EXAMPLES = {
 }
 
 
-def open_store(url: str, clock: Callable[[], datetime] | None = None) -> Store:
-    """The store behind an address. A file or schema that is not there yet is set up."""
+def open_store(url: str | Sequence[str], clock: Callable[[], datetime] | None = None) -> Store:
+    """The store behind an address, or the sharded one behind several. What is not there yet is set up."""
+    urls = separated(url)
+    if len(urls) == 1:
+        return _open_one(urls[0], clock)
+    if len(set(urls)) < len(urls) and any(not each.startswith("memory://") for each in urls):
+        twice = next(each for each in urls if urls.count(each) > 1)
+        msg = f"{without_password(twice)!r} stands twice among the shards. Give each store once."
+        raise InvalidURL(msg)
+    from tenure.stores.sharded import ShardedStore
+
+    return ShardedStore.of([_open_one(each, clock) for each in urls], urls)
+
+
+def _open_one(url: str, clock: Callable[[], datetime] | None) -> Store:
     scheme = url.partition("://")[0].lower() if isinstance(url, str) and "://" in url else ""
     if scheme == "postgres":
         scheme = "postgresql"

@@ -3,9 +3,25 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from urllib.parse import parse_qsl, urlsplit
 
 from tenure.errors import InvalidURL
+
+
+def separated(url: str | Sequence[str]) -> list[str]:
+    """The addresses of a sharded store: a list, or a text in which blanks stand between them.
+
+    >>> separated("sqlite:///a.db etcd://h1:2379,h2:2379/jobs")
+    ['sqlite:///a.db', 'etcd://h1:2379,h2:2379/jobs']
+    """
+    if not isinstance(url, str):
+        if isinstance(url, list | tuple) and url and all(isinstance(each, str) for each in url):
+            return list(url)
+        msg = f"Cannot connect to {url!r}, which is neither an address nor a list of them. Example: sqlite:///jobs.db"
+        raise InvalidURL(msg)
+    # A blank may stand in the name of a file. Between addresses, another one begins after it.
+    return re.split(r"\s+(?=[A-Za-z][A-Za-z0-9+]*://)", url.strip()) if "://" in url else [url]
 
 
 def read_options(url: str, known: tuple[str, ...]) -> dict[str, str]:
@@ -26,4 +42,4 @@ def without_password(url: str) -> str:
     'postgresql://ada:***@host/jobs?sslpassword=***&schema=mail'
     """
     url = re.sub(r"(://[^:@/?]*):[^@/]*@", r"\1:***@", url)
-    return re.sub(r"(password=)[^&]*", r"\1***", url)
+    return re.sub(r"(password=)[^&\s]*", r"\1***", url)

@@ -54,12 +54,12 @@ async def test_only_the_wanted_queues_are_claimed(queue, store):
     assert ids(await claim(store, 10, queues=["mail"])) == [mine.id]
 
 
-async def test_no_more_are_claimed_than_were_asked_for(queue, store):
-    await queue.submit_many([("greet", number) for number in range(10)])
-    assert [task.input for task in await claim(store, 3)] == [0, 1, 2]
-    assert [task.input for task in await claim(store, 4)] == [3, 4, 5, 6]
-    assert [task.input for task in await claim(store, 100)] == [7, 8, 9]
-    assert await claim(store, 100) == []
+async def test_no_more_are_claimed_than_were_asked_for(queue_of_part, part):
+    await queue_of_part.submit_many([("greet", number) for number in range(10)])
+    assert [task.input for task in await claim(part, 3)] == [0, 1, 2]
+    assert [task.input for task in await claim(part, 4)] == [3, 4, 5, 6]
+    assert [task.input for task in await claim(part, 100)] == [7, 8, 9]
+    assert await claim(part, 100) == []
 
 
 async def test_a_claim_of_none_takes_none_and_says_when_the_next_is_due(queue, store):
@@ -80,10 +80,12 @@ async def test_the_answer_says_when_the_next_wanted_task_is_due(queue, store, cl
     assert (await ask(store, types=["unknown"])).next_due is None
 
 
-async def test_tasks_come_by_priority_then_due_time_then_submit_order_across_types_and_queues(queue, store, clock):
+async def test_tasks_come_by_priority_then_due_time_then_submit_order_across_types_and_queues(
+    queue_of_part, part, clock
+):
     def submit(name, type_, lane, priority, due):
         when = clock() + timedelta(seconds=due)
-        return queue.submit(type_, name, queue=lane, priority=priority, schedule_at=when)
+        return queue_of_part.submit(type_, name, queue=lane, priority=priority, schedule_at=when)
 
     await submit("g", "a", "one", 0, 3)
     await submit("f", "b", "two", 0, 2)
@@ -96,8 +98,8 @@ async def test_tasks_come_by_priority_then_due_time_then_submit_order_across_typ
     await submit("a", "b", "two", 32_767, 5)
     await submit("j", "a", "two", -32_767, 0)
     clock.advance(10)
-    held = await claim(store, 4, types=["a", "b"], queues=["two", "one"])
-    held += await claim(store, 100, types=["b", "a"], queues=["one", "two"])
+    held = await claim(part, 4, types=["a", "b"], queues=["two", "one"])
+    held += await claim(part, 100, types=["b", "a"], queues=["one", "two"])
     assert "".join(task.input for task in held) == "abcdefghij"
 
 

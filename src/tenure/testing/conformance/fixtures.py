@@ -12,7 +12,7 @@ from tenure.queue import Queue
 from tenure.stores.base import Store
 from tenure.testing.clock import FakeClock
 
-__all__ = ["OpenStore", "Tampering", "clock", "queue", "store"]
+__all__ = ["OpenStore", "Tampering", "clock", "part", "queue", "queue_of_part", "store"]
 
 OpenStore = Callable[[FakeClock], Awaitable[Store]]
 
@@ -40,3 +40,14 @@ async def store(open_store: OpenStore, clock: FakeClock) -> Store:
 @pytest.fixture
 def queue(store: Store) -> Queue:
     return Queue(store)
+
+
+@pytest.fixture
+def part(store: Store) -> Store:
+    """One part of the store, which for most stores is all of it: which of many comes first is promised within one."""
+    return store.parts()[0]
+
+
+@pytest.fixture
+def queue_of_part(part: Store) -> Queue:
+    return Queue(part)

@@ -159,18 +159,18 @@ async def test_pages_of_ended_tasks_that_ended_together_hold_everything_once(que
     assert [task.id for page in found for task in page] == ids(reversed(tasks))
 
 
-async def test_a_cursor_stays_valid_while_tasks_come_and_go(queue, store, clock):
-    tasks = await queue.submit_many([("greet", number) for number in range(9)])
-    first = await queue.list(limit=3)
+async def test_a_cursor_stays_valid_while_tasks_come_and_go(queue_of_part, part, clock):
+    tasks = await queue_of_part.submit_many([("greet", number) for number in range(9)])
+    first = await queue_of_part.list(limit=3)
     assert [task.input for task in first.tasks] == [8, 7, 6]
-    await queue.submit_many([("greet", "new") for _ in range(5)])
-    for held in await claim(store, 4):
-        await complete(store, held)
+    await queue_of_part.submit_many([("greet", "new") for _ in range(5)])
+    for held in await claim(part, 4):
+        await complete(part, held)
     clock.advance(1)
-    assert await store.prune({TaskStatus.Completed: clock()}, clock(), 2) == 2
-    second = await queue.list(limit=3, cursor=first.cursor)
+    assert await part.prune({TaskStatus.Completed: clock()}, clock(), 2) == 2
+    second = await queue_of_part.list(limit=3, cursor=first.cursor)
     assert [task.input for task in second.tasks] == [5, 4, 3]
-    third = await queue.list(limit=3, cursor=second.cursor)
+    third = await queue_of_part.list(limit=3, cursor=second.cursor)
     assert [task.input for task in third.tasks] == [2]
     assert third.cursor is None
     assert tasks[2].id == third.tasks[0].id

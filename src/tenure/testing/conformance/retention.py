@@ -39,15 +39,15 @@ async def test_retention_can_be_set_for_each_status(queue, store, clock, status)
     assert {task.status for task in await everything(store)} == set(TaskStatus) - {status}
 
 
-async def test_what_was_kept_longest_goes_first_and_a_call_is_bounded(queue, store, clock):
+async def test_what_was_kept_longest_goes_first_and_a_call_is_bounded(queue_of_part, part, clock):
     tasks = []
     for _ in range(6):
-        tasks.append(await brought_to(queue, "completed"))
+        tasks.append(await brought_to(queue_of_part, "completed"))
         clock.advance(1)
-    assert await store.prune({TaskStatus.Completed: clock()}, clock(), 2) == 2
-    assert ids(reversed(await everything(store))) == ids(tasks[2:])
-    assert await store.prune({TaskStatus.Completed: tasks[3].completed_at}, clock(), 100) == 2
-    assert ids(reversed(await everything(store))) == ids(tasks[4:])
+    assert await part.prune({TaskStatus.Completed: clock()}, clock(), 2) == 2
+    assert ids(reversed(await everything(part))) == ids(tasks[2:])
+    assert await part.prune({TaskStatus.Completed: tasks[3].completed_at}, clock(), 100) == 2
+    assert ids(reversed(await everything(part))) == ids(tasks[4:])
 
 
 async def test_a_retried_task_is_kept(queue, store, clock):
