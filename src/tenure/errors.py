@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from tenure.task import Task
+    from typing import Any
 
 
 class TenureError(Exception):
@@ -164,7 +163,7 @@ class StoreUnavailable(StoreError, ConnectionError):
 class PartlySubmitted(StoreUnavailable):
     """A batch went to several stores, and one of them did not answer. `created` are the tasks that were stored."""
 
-    def __init__(self, created: Sequence[Task], total: int, why: str) -> None:
+    def __init__(self, created: Sequence[Any], total: int, why: str) -> None:
         super().__init__(
             f"Of a batch of {total} tasks, {len(created)} were stored for certain, and the others may not be: {why} "
             "The stored ones are in the attribute `created` of this error; submit the others again."
