@@ -27,7 +27,7 @@ from tenure.errors import (
 from tenure.explain import why_not_running
 from tenure.observe.events import Events, Subscriber
 from tenure.observe.timing import TimedStore, timed
-from tenure.stores import open_store
+from tenure.stores import open_store, separated
 from tenure.stores.base import PAUSE, WORKER, Change, Note, Page, Query, Store, paused_queues
 from tenure.submission import Form, Submission, SubmitOptions
 from tenure.task import Event, Task, TaskStatus
@@ -118,7 +118,7 @@ class Queue:
     async def _submit(self, type: str, input: Any, connection: Any, options: SubmitOptions) -> Task:  # noqa: A002
         submission = Form.read(options, await self.store.now()).fill(type, input, self.store.size_limit)
         if connection is None:
-            answer = await self._submits(submission)
+            answer = await self._submits[self.store.part_of(submission.task)](submission)
         else:
             (answer,) = await self._insert_within(connection, [submission])
         if isinstance(answer, IdempotencyConflict):
@@ -350,7 +350,7 @@ class Queue:
             task = await self._existing(task_id)
             if not task.status.ended or (only is not None and task.status != only):
                 raise CannotPurge(task_id, task.status, f"Only {only or 'ended'} tasks are purged here.")
-            (done,) = await self.store.forget([task], await self.store.now())
+            (done,) = await self.store.forget([task], await self.store.part_of(task).now())
             if done:
                 return task
         raise ConcurrentChange(task_id)
@@ -460,7 +460,7 @@ class Queue:
 
     async def close(self) -> None:
         """Wait for submits under way, then let go of the store."""
-        await self._submits.drain()
+        await asyncio.gather(*(submits.drain() for submits in self._submits.values()))
         if self.events.subscribers:
             await self.events.finish(self.store)
         await self.store.close()
@@ -483,7 +483,7 @@ class Queue:
         """Read, decide by the rule, swap; if another change was faster, read and decide again."""
         for _ in range(_TRIES):
             task = await self._existing(task_id)
-            changed = rule(task, await self.store.now())
+            changed = rule(task, await self.store.part_of(task).now())
             if changed is task:
                 return task
             try:
@@ -509,10 +509,11 @@ def _with_own(common: SubmitOptions, own: SubmitOptions) -> SubmitOptions:
 class connect(Awaitable[Queue]):  # noqa: N801 - reads as a function: `await connect(url)` or `async with connect(url)`
     """Connect to a store: `queue = await connect(url)` or `async with connect(url) as queue`.
 
-    Without an address, `$TENURE_URL` or else the file `tenure.db` of this folder.
+    Without an address, `$TENURE_URL` or else the file `tenure.db` of this folder. Several addresses, as a list or
+    with blanks between them, are one queue: see `docs/stores/sharded.md`.
     """
 
-    def __init__(self, url: str | None = None, *, clock: Callable[[], datetime] | None = None) -> None:
+    def __init__(self, url: str | Sequence[str] | None = None, *, clock: Callable[[], datetime] | None = None) -> None:
         self._url = url or os.environ.get("TENURE_URL") or DEFAULT_URL
         self._clock = clock
         self._queue: Queue | None = None
@@ -524,7 +525,7 @@ class connect(Awaitable[Queue]):  # noqa: N801 - reads as a function: `await con
         except BaseException:
             await store.close()
             raise
-        self._queue = Queue(store, self._url)
+        self._queue = Queue(store, " ".join(separated(self._url)))
         return self._queue
 
     def __await__(self) -> Generator[Any, None, Queue]:

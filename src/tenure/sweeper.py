@@ -6,8 +6,9 @@ of its own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
+from typing import TypeVar
 
 from tenure import lifecycle, times
 from tenure.errors import InvalidInput, StoreUnavailable, one_of
@@ -17,6 +18,8 @@ from tenure.task import ENDED, Task, TaskStatus
 from tenure.words import STATUSES, plain
 
 BATCH = 500
+
+T = TypeVar("T")
 
 Retention = Mapping[TaskStatus | str, float | timedelta | None]
 """How long ended tasks are kept, by status, in seconds or as a timedelta; None is for ever."""
@@ -41,17 +44,32 @@ class Sweeper:
         }
 
     async def sweep(self) -> list[Task]:
-        """One bounded piece of work; returns the tasks that changed."""
-        now = await self._store.now()
+        """One bounded piece of work in each part of the store; returns the tasks that changed."""
+        return [task for swept in await self._in_each_part(self._sweep) for task in swept]
+
+    async def _in_each_part(self, work: Callable[[Store], Awaitable[T]]) -> list[T]:
+        """Each by its own time. One that is away holds up no other."""
+        done, errors = [], []
+        for part in self._store.parts():
+            try:
+                done.append(await work(part))
+            except StoreUnavailable as error:
+                errors.append(error)
+        if errors and not done:
+            raise errors[0]
+        return done
+
+    async def _sweep(self, part: Store) -> list[Task]:
+        now = await part.now()
         changes = [
             Change(task, after, if_unrenewed=True)
-            for task in await self._store.overdue(now, BATCH)
+            for task in await part.overdue(now, BATCH)
             if (after := lifecycle.overdue(task, now)) is not None
         ]
         if not changes:
             return []
         try:
-            fitted = await self._store.swap(changes)
+            fitted = await part.swap(changes)
         except StoreUnavailable:
             self._events.in_doubt(change.after for change in changes)
             raise
@@ -62,9 +80,12 @@ class Sweeper:
 
     async def prune(self) -> int:
         """Forget a bounded number of ended tasks and outdated records."""
-        now = await self._store.now()
+        return sum(await self._in_each_part(self._prune))
+
+    async def _prune(self, part: Store) -> int:
+        now = await part.now()
         ended_before = {status: times.before(now, keep) for status, keep in self._keep.items()}
-        return await self._store.prune(ended_before, now, BATCH)
+        return await part.prune(ended_before, now, BATCH)
 
 
 def _ended_status(word: TaskStatus | str) -> TaskStatus:

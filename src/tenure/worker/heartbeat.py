@@ -143,10 +143,21 @@ class Heartbeat:
         return None if first is None else first - self._margin - surroundings.monotonic()
 
     async def _renew(self, store: Store, attempts: list[Attempt]) -> None:
-        if not attempts:
-            return
+        """Renew what each part of the store holds. One that is away holds up no other."""
+        parts: dict[Store, list[Attempt]] = {}
+        for attempt in attempts:
+            parts.setdefault(store.part_of(attempt.task), []).append(attempt)
+        answers = await asyncio.gather(
+            *(self._renew_in(part, held) for part, held in parts.items()), return_exceptions=True
+        )
+        errors = [answer for answer in answers if answer is not None]
+        for error in errors:
+            if len(errors) == len(parts) or not isinstance(error, StoreUnavailable):
+                raise error
+
+    async def _renew_in(self, part: Store, attempts: list[Attempt]) -> None:
         sent = surroundings.monotonic()
-        holds = await store.renew([self._renewal(attempt) for attempt in attempts])
+        holds = await part.renew([self._renewal(attempt) for attempt in attempts])
         for attempt, hold in zip(attempts, holds, strict=True):
             if hold is Hold.Lost:
                 # A task that was settled while the renewal was on its way is not lost.

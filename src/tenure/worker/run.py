@@ -30,7 +30,7 @@ from tenure.worker.context import Context
 from tenure.worker.executors import Executors
 from tenure.worker.handlers import INHERIT, Handler
 from tenure.worker.heartbeat import Heartbeat
-from tenure.worker.settler import Settler
+from tenure.worker.settlers import settler_of
 
 if TYPE_CHECKING:
     from tenure.worker.worker import Worker
@@ -67,7 +67,7 @@ class Run:
         self.running: set[Attempt] = set()
         self.executors = Executors(worker.concurrency)
         self.outage = Outage()
-        self.settler = Settler(self.store, self._settled, self.outage)
+        self.settler = settler_of(self.store, self._settled, self.outage)
         self.sweeper = sweeper
         self.heartbeat = Heartbeat(
             self.store,
@@ -201,6 +201,7 @@ class Run:
 
     async def _claim_until_stopped(self) -> None:
         backoff = Backoff("claim tasks", self.outage)
+        unsure = False
         while not self.stopping:
             count = self._room()
             if count <= 0:
@@ -213,13 +214,14 @@ class Run:
             # What ends while a claim is on its way may let another task go that the claim has not seen.
             idle = not self.held
             try:
-                if backoff.failing:
+                if backoff.failing or unsure:
                     await self._give_back_unknown()
                 claimed = await self.store.claim(_counted(self.want, count))
             except StoreUnavailable as error:
                 await self._sleep(backoff.wait(error))
                 continue
             backoff.reset()
+            unsure = claimed.unsure
             self._take(claimed, sent)
             if not claimed.tasks and not claimed.overdue:
                 if self.until_idle and idle and not self.held:
