@@ -89,7 +89,9 @@ class Queue:
         self.store = store
         self.url = url
         self.events = Events()
-        self._submits: dict[Store, Batcher[Submission, Task | IdempotencyConflict]] = {part: Batcher(self._insert) for part in store.parts()}
+        self._submits: dict[Store, Batcher[Submission, Task | IdempotencyConflict]] = {
+            part: Batcher(self._insert) for part in store.parts()
+        }
 
     # -- producers
 

@@ -57,7 +57,9 @@ class Context:
     async def extend_lease(self, seconds: float | timedelta) -> None:
         """Hold the task for at least this long from now. The library renews by itself; this asks for more."""
         lease = times.seconds(seconds, "seconds")
-        (hold,) = await self.queue.store.part_of(self.task).renew([Renewal(self.task.id, self.fence, lease, self._progress)])
+        (hold,) = await self.queue.store.part_of(self.task).renew(
+            [Renewal(self.task.id, self.fence, lease, self._progress)]
+        )
         if hold is Hold.Lost:
             raise LeaseLost(self.task.id, self.fence, "no longer running here", self.fence + 1)
         if self._on_extended is not None:
