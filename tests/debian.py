@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 FOLDER = Path(sys.prefix) / "debian"
-PACKAGES = ("pgbouncer", "libc-ares2")
+PACKAGES = ("pgbouncer", "libc-ares2", "prometheus")
 
 
 def fetch(packages):
