@@ -14,19 +14,16 @@ import msgspec
 
 from tenure import lifecycle, payload
 from tenure.errors import TenureError
-from tenure.explain import human
-from tenure.queue import Queue, QueueStats
-from tenure.stores.base import Change, Query, Want
+from tenure.observe.alerts import ALERTS, State
+from tenure.observe.figures import flow, look
+from tenure.queue import Queue
+from tenure.stores.base import Change, Want
 from tenure.task import Task, TaskStatus
 
 LANE = "tenure.doctor"
 RACERS = 8
 SLOW_MS = 100.0
 CLOCK_TOLERANCE = 5.0
-DEEP = 1000
-FAILED_SHARE = 0.05
-LONG_RUNNING = timedelta(seconds=60)
-"""Twice the default lease."""
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -40,7 +37,6 @@ class Finding(msgspec.Struct, frozen=True):
 
 async def examine(queue: Queue) -> AsyncIterator[Finding]:
     """Try the store with tasks of a queue of its own, then look at everyone's."""
-    begun, pending = time.monotonic(), (await queue.counts())[TaskStatus.Pending]
     for name, value in (await queue.store.about()).items():
         yield Finding(name, "ok", value)
     for name, check in (
@@ -53,7 +49,7 @@ async def examine(queue: Queue) -> AsyncIterator[Finding]:
     ):
         yield await _tried(name, queue, check)
     await _clean_up(queue)
-    async for finding in _health(queue, pending, begun):
+    async for finding in _health(queue):
         yield finding
 
 
@@ -168,65 +164,9 @@ async def _clean_up(queue: Queue) -> None:
         await queue.store.forget([task], await queue.now())
 
 
-async def _health(queue: Queue, pending: int, begun: float) -> AsyncIterator[Finding]:
-    stats = await queue.stats()
-    yield _depth(stats, pending, time.monotonic() - begun)
-    yield await _running(queue, stats)
-    yield _failures(stats)
-    yield _handled(stats)
-    if stats.paused:
-        names = ", ".join(f"{name}{f' ({reason})' if reason else ''}" for name, reason in stats.paused.items())
-        yield Finding("pauses", "warning", f"paused: {names}", "tenure resume QUEUE")
-    if stats.damaged:
-        yield Finding(
-            "records", "problem", f"{stats.damaged} records cannot be read and were set aside",
-            "Look for a disk or backup problem; the ids are in the notes of kind 'damaged'.",
-        )  # fmt: skip
-
-
-def _depth(stats: QueueStats, before: int, seconds: float) -> Finding:
-    pending = stats.counts["pending"]
-    growth = pending - before
-    text = f"{pending:,} pending"
-    if pending <= DEEP:
-        return Finding("depth", "ok", text)
-    if growth > 0:
-        text += f", and {growth:,} more within {seconds:.1f} s"
-    return Finding("depth", "warning", text, "Add workers or concurrency, or slow the producers down.")
-
-
-async def _running(queue: Queue, stats: QueueStats) -> Finding:
-    page = await queue.store.find(Query(status=TaskStatus.Running, limit=1000))
-    lapsed = [task for task in page.tasks if not task.is_leased_at(stats.now)]
-    long = [task for task in page.tasks if task.started_at and stats.now - task.started_at > LONG_RUNNING]
-    if lapsed:
-        return Finding(
-            "running", "problem", f"{len(lapsed)} claims have lapsed and wait for a worker to recover them",
-            "Start a worker; every one of them recovers lapsed claims.",
-        )  # fmt: skip
-    if long:
-        age = human(max(stats.now - (task.started_at or stats.now) for task in long))
-        return Finding(
-            "running", "warning", f"{len(long)} tasks run for longer than {human(LONG_RUNNING)}, the longest for {age}",
-            "If that is not usual for them: tenure list --status running, and give the type a timeout.",
-        )  # fmt: skip
-    return Finding("running", "ok", f"{stats.counts['running']:,} running")
-
-
-def _failures(stats: QueueStats) -> Finding:
-    failed, done = stats.counts["failed"], stats.counts["completed"]
-    share = failed / (failed + done) if failed + done else 0.0
-    text = f"{failed:,} failed, {share:.1%} of what ran to an end"
-    if share > FAILED_SHARE:
-        return Finding("failures", "warning", text, "tenure dlq list")
-    return Finding("failures", "ok", text)
-
-
-def _handled(stats: QueueStats) -> Finding:
-    if not stats.unhandled_types:
-        return Finding("workers", "ok", f"{stats.workers} alive")
-    types = ", ".join(stats.unhandled_types)
-    return Finding(
-        "workers", "problem", f"{stats.workers} alive, and none for the waiting types {types}",
-        "Start a worker that has these handlers: tenure worker MODULE:OBJECT",
-    )  # fmt: skip
+async def _health(queue: Queue) -> AsyncIterator[Finding]:
+    """The rules of the alerts, asked of the queue itself."""
+    state = State(await look(queue), await flow(queue))
+    for alert in ALERTS:
+        firing, text = alert.look(state)
+        yield Finding(alert.name, alert.level, text, alert.action) if firing else Finding(alert.name, "ok", text)

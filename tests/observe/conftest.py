@@ -7,7 +7,7 @@ from tenure import connect
 from tenure.observe.events import Subscriber
 
 # Helpers stand beside this file and are found by name.
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
 
 class Listener(Subscriber):

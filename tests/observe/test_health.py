@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 
 import pytest
+from asking import get
 from prometheus_client import CollectorRegistry
-from waiting import get
 
 from tenure import InvalidInput, Worker
 from tenure.observe.health import Health

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
 from tenure.cli.command import Session, command
@@ -13,7 +15,11 @@ SIGNS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "problem": ("✗", 
 
 
 @command(app)
-async def doctor(session: Session) -> int:
+async def doctor(
+    session: Session,
+    rules: Annotated[bool, typer.Option("--rules", help="Only print the same alerts as rules for Prometheus.")] = False,
+    dashboard: Annotated[bool, typer.Option("--dashboard", help="Only print a dashboard for Grafana.")] = False,
+) -> int:
     """Check the store's guarantees by trying them, and the queue's health.
 
     It works with tasks in a queue of its own (tenure.doctor) and leaves none behind. The exit
@@ -21,6 +27,12 @@ async def doctor(session: Session) -> int:
     """
     import msgspec
 
+    if rules or dashboard:
+        from tenure.observe import alerts
+        from tenure.observe import dashboard as grafana
+
+        session.out.say((alerts.FILE if rules else grafana.FILE).read_text().rstrip())
+        return 0
     from tenure import __version__
     from tenure.doctor import Finding, examine
     from tenure.stores.options import without_password

@@ -49,6 +49,8 @@ TTLS = (
 CALLS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 
 OTHER = "other"
+REASONS = ("error", "timeout", "permanent", "input", "lapsed")
+MANY = 10_000
 TASK = ("task_type", "queue")
 
 
@@ -139,6 +141,7 @@ class Prometheus(Subscriber):
         self._soon = times.seconds(soon, "soon")
         self._type, self._queue = Names(max_names), Names(max_names)
         self._children: dict[tuple[Any, ...], Any] = {}
+        self._seen: set[tuple[str, str]] = set()
         self._shown: set[tuple[Gauge, tuple[str, ...]]] = set()
         self._counted: dict[type[TaskEvent], Counter] = {
             Submitted: metrics.submitted,
@@ -166,8 +169,20 @@ class Prometheus(Subscriber):
             if (observe := self._observed.get(kind)) is not None:
                 observe(event)
         for (kind, type_, queue), count in counts.items():
+            if (type_, queue) not in self._seen:
+                self._show_zeros(type_, queue)
             if (counter := self._counted.get(kind)) is not None:
                 self._child(counter, type_, queue).inc(count)
+
+    def _show_zeros(self, type_: str, queue: str) -> None:
+        """A counter that appears with its first count looks as if it had never risen, so it appears before that."""
+        if len(self._seen) < MANY:
+            self._seen.add((type_, queue))
+        metrics = self.metrics
+        for counter in (*self._counted.values(), metrics.retried, metrics.dead, metrics.lapsed, metrics.late):
+            self._child(counter, type_, queue)
+        for reason in REASONS:
+            self._child(metrics.failed, type_, queue, reason)
 
     def store_called(self, operation: str, seconds: float, failed: bool) -> None:  # noqa: D102
         self.metrics.requests.labels(operation, "failed" if failed else "answered").inc()
@@ -179,7 +194,7 @@ class Prometheus(Subscriber):
         child = self._children.get(key)
         if child is None:
             child = metric.labels(self._type(type_), self._queue(queue), *more)
-            if len(self._children) < 10_000:
+            if len(self._children) < MANY:
                 self._children[key] = child
         return child
 

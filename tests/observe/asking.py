@@ -1,17 +1,7 @@
-"""Waiting for facts, never for time."""
+"""Asking a worker over HTTP."""
 
-import time
 import urllib.error
 import urllib.request
-
-
-def until(done, patience=30.0):
-    """Look again and again; how long that takes is no part of any promise."""
-    deadline = time.monotonic() + patience
-    while not (answer := done()):
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.02)
-    return answer
 
 
 def get(port, path, **headers):

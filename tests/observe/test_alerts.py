@@ -1,0 +1,190 @@
+"""Alerts: one list of rules, for Prometheus and for the doctor; both come to the same conclusion."""
+
+import json
+import re
+import subprocess
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+
+from debian import environment, program
+from tenure import Worker
+from tenure.observe import alerts, dashboard
+from tenure.observe.alerts import ALERTS, State
+from tenure.observe.figures import Figures, Flow, flow, look
+from tenure.observe.prometheus import Prometheus
+
+CALM = Figures(
+    depth={"default": {"pending": 10, "running": 2}},
+    near_expiration={},
+    unhandled={},
+    oldest_pending=1.0,
+    oldest_running=2.0,
+    lapsed=0,
+    lease=30.0,
+    workers=2,
+    paused={},
+    damaged=0,
+)
+IDLE = Flow(submitted=1.0, ended=1.0, completed=1.0, dead=0.0)
+
+
+def changed(**figures):
+    return Figures(**{**{name: getattr(CALM, name) for name in Figures.__struct_fields__}, **figures})
+
+
+def promtool(*words, text=None):
+    done = subprocess.run(
+        [program("promtool"), *map(str, words)],
+        input=text,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env=environment(),
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_the_files_of_the_package_are_what_the_code_writes():
+    assert alerts.FILE.read_text() == alerts.rules()
+    assert dashboard.FILE.read_text() == dashboard.text()
+
+
+def test_the_command_prints_them(capsys):
+    from tenure.cli.program import invoke
+
+    assert invoke(["doctor", "--rules"]) == 0
+    assert capsys.readouterr().out == alerts.rules()
+    assert invoke(["doctor", "--dashboard"]) == 0
+    assert json.loads(capsys.readouterr().out) == dashboard.dashboard()
+
+
+def test_prometheus_accepts_the_rules():
+    assert f"{len(ALERTS) + 1} rules found" in promtool("check", "rules", alerts.FILE)
+
+
+def test_prometheus_understands_every_line_of_the_dashboard(tmp_path):
+    expressions = [line[0].replace("$__rate_interval", "5m") for panel in dashboard.PANELS for line in panel.lines]
+    rules = [{"record": f"line:{number}", "expr": text} for number, text in enumerate(expressions)]
+    (tmp_path / "lines.yml").write_text(json.dumps({"groups": [{"name": "lines", "rules": rules}]}))
+    assert f"{len(expressions)} rules found" in promtool("check", "rules", "--lint=none", tmp_path / "lines.yml")
+
+
+def test_rules_and_dashboard_speak_of_metrics_that_exist():
+    registry = CollectorRegistry()
+    Prometheus(registry)
+    there = {
+        f"{family.name}{suffix}"
+        for family in registry.collect()
+        for suffix in {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count")}.get(family.type, ("",))
+    }
+    named = set(re.findall(r"tenure_\w+", alerts.rules() + dashboard.text()))
+    assert named - there == set()
+
+
+async def test_what_a_worker_exposes_is_clean_in_the_eyes_of_prometheus(queue):
+    registry = CollectorRegistry()
+    queue.observe(Prometheus(registry))
+    worker = Worker(queue)
+    worker.task("greet")(lambda _: None)
+    await queue.submit("greet", ttl=60)
+    await worker.run(until_idle=True)
+    assert promtool("check", "metrics", text=generate_latest(registry).decode()) == ""
+
+
+STATES = {
+    "calm": CALM,
+    "many pending": changed(depth={"default": {"pending": 600}, "mail": {"pending": 500}}),
+    "waiting long": changed(oldest_pending=700.0),
+    "running long": changed(oldest_running=70.0),
+    "running long for its lease": changed(oldest_running=70.0, lease=60.0),
+    "nobody takes them": changed(unhandled={"mail": 1}),
+    "about to expire": changed(near_expiration={"mail": 60, "report": 60}),
+    "paused": changed(paused={"default": "deploy"}),
+    "damaged": changed(damaged=1),
+}
+BY_GAUGES = {"depth", "waiting", "running", "workers", "deadlines", "pauses", "records"}
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_prometheus_and_the_doctor_come_to_the_same_conclusion(name, tmp_path):
+    registry = CollectorRegistry()
+    Prometheus(registry).show(STATES[name])
+    series = [
+        {"series": _series(sample, instance), "values": f"{sample.value}x150"}
+        for family in registry.collect()
+        for sample in family.samples
+        for instance in ("a", "b")
+    ]
+    firing = {alert.alert for alert in ALERTS if alert.look(State(STATES[name], IDLE)).firing}
+    tests = [_expectation(alert.alert, alert.alert in firing) for alert in ALERTS if alert.name in BY_GAUGES]
+    _check(tmp_path, series, tests)
+    assert len(firing) == (name not in ("calm", "running long for its lease"))
+
+
+def _series(sample, instance):
+    labels = {**sample.labels, "instance": instance}
+    return f"{sample.name}{{{','.join(f'{label}={json.dumps(text)}' for label, text in labels.items())}}}"
+
+
+def _expectation(name, fires, at="2h"):
+    rule = next(alert for alert in ALERTS if alert.alert == name)
+    expected = {
+        "exp_labels": {"severity": "page" if rule.page else "warning"},
+        "exp_annotations": {"summary": rule.summary, "description": rule.action},
+    }
+    return {"eval_time": at, "alertname": name, "exp_alerts": [expected] if fires else []}
+
+
+def _check(folder, series, tests):
+    test = {"interval": "1m", "input_series": series, "alert_rule_test": tests}
+    whole = {"rule_files": [str(alerts.FILE)], "evaluation_interval": "1m", "tests": [test]}
+    (folder / "test.yml").write_text(json.dumps(whole))
+    promtool("test", "rules", folder / "test.yml")
+
+
+DEPTH = 'tenure_queue_depth{queue="default",status="pending"}'
+COMPLETED, DEAD = 'tenure_tasks_completed_total{task_type="a"}', 'tenure_tasks_dead_total{task_type="a"}'
+LAPSED, LOST = 'tenure_leases_lapsed_total{task_type="a"}', 'tenure_leases_lost_total{task_type="a"}'
+
+
+@pytest.mark.parametrize(
+    ("alert", "series", "fires"),
+    [
+        ("TenureBacklogGrows", {DEPTH: "50+5x150"}, True),
+        ("TenureBacklogGrows", {DEPTH: "2000-5x150"}, False),
+        ("TenureBacklogGrows", {DEPTH: "50x150"}, False),
+        ("TenureManyFailures", {COMPLETED: "0+90x150", DEAD: "0+10x150"}, True),
+        ("TenureManyFailures", {COMPLETED: "0+99x150", DEAD: "0+1x150"}, False),
+        ("TenureLeasesLapse", {LAPSED: "0x110 1x40"}, True),
+        ("TenureLeasesLapse", {LAPSED: "0x150", LOST: "0x110 1x40"}, True),
+        ("TenureLeasesLapse", {LAPSED: "5x150", LOST: "0x150"}, False),
+        ("TenureNoWorker", {}, True),
+    ],
+)
+def test_rules_over_time_fire_when_they_should(tmp_path, alert, series, fires):
+    _check(
+        tmp_path, [{"series": name, "values": values} for name, values in series.items()], [_expectation(alert, fires)]
+    )
+
+
+async def test_the_doctor_s_figures_come_from_the_queue(queue):
+    await queue.submit_many([("fails", number) for number in range(10)])
+    await queue.submit_many([("greet", number) for number in range(10)])
+    worker = Worker(queue, retry=None)
+
+    @worker.task("fails")
+    async def fails(input):
+        raise ValueError
+
+    worker.task("greet")(lambda _: None)
+    await worker.run(until_idle=True)
+    state = State(await look(queue), await flow(queue))
+    assert state.flow.dead_share == 0.5
+    assert state.flow.submitted == state.flow.ended == 20 / 900
+    assert {alert.name for alert in ALERTS if alert.look(state).firing} == {"failures"}
+    await queue.submit_many([("greet", number) for number in range(200)])
+    state = State(await look(queue), await flow(queue))
+    assert {alert.name for alert in ALERTS if alert.look(state).firing} == {"failures", "growth", "workers"}
