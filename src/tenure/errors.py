@@ -186,12 +186,13 @@ class StoreTooNew(StoreUnusable):
 class DamagedRecord(StoreError):
     """A stored record cannot be read. It stays where it is, untouched, and is never run."""
 
-    def __init__(self, task_id: str, why: str) -> None:
+    def __init__(self, task_id: str, why: str, of: str = "task") -> None:
         super().__init__(
-            f"The stored record of task {task_id} cannot be read ({why}). "
+            f"The stored record of {of} {task_id} cannot be read ({why}). "
             "It is kept as it is and set aside, so that other tasks go on."
         )
         self.task_id = task_id
+        self.why = why
 
 
 class PermanentError(Exception):

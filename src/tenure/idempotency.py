@@ -13,7 +13,8 @@ from typing import Literal
 
 import msgspec
 
-from tenure.errors import IdempotencyConflict
+from tenure.errors import DamagedRecord, IdempotencyConflict
+from tenure.unknown import Reader
 
 TASK_TYPE = "task_type"
 QUEUE = "queue"
@@ -28,7 +29,7 @@ class Kind(StrEnum):
     Slot = "slot"
 
 
-class Reservation(msgspec.Struct, frozen=True, omit_defaults=True):
+class Reservation(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """The record that ties a key to a task.
 
     `input_hash` is None for a slot, which reserves a place in a schedule whatever the input.
@@ -53,6 +54,17 @@ class Reservation(msgspec.Struct, frozen=True, omit_defaults=True):
     def is_stale_at(self, now: datetime) -> bool:
         """Whether the record has outlived its own time."""
         return self.expires_at is not None and now >= self.expires_at
+
+
+_reader = Reader(Reservation)
+
+
+def read_reservation(record: bytes | str, identity: str) -> Reservation:
+    """Read the stored record of a key; a damaged one is an error that names the key."""
+    try:
+        return _reader.decode(record)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise DamagedRecord(identity, str(error), of="key") from None
 
 
 class Verdict(StrEnum):

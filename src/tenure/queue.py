@@ -16,6 +16,7 @@ from tenure.batching import Batcher
 from tenure.errors import (
     CannotPurge,
     ConcurrentChange,
+    DamagedRecord,
     IdempotencyConflict,
     InvalidInput,
     ResultTimeout,
@@ -38,6 +39,9 @@ WORKER_SILENCE = timedelta(seconds=60)
 """A worker that has given no sign of life for this long counts as gone."""
 
 _TRIES = 100
+
+Answer = Task | IdempotencyConflict | DamagedRecord
+"""What comes of a submission."""
 
 
 class CancelResult(NamedTuple):
@@ -89,7 +93,7 @@ class Queue:
         self.store = store
         self.url = url
         self.events = Events()
-        self._submits: dict[Store, Batcher[Submission, Task | IdempotencyConflict]] = {
+        self._submits: dict[Store, Batcher[Submission, Answer]] = {
             part: Batcher(self._insert) for part in store.parts()
         }
 
@@ -123,7 +127,7 @@ class Queue:
             answer = await self._submits[self.store.part_of(submission.task)](submission)
         else:
             (answer,) = await self._insert_within(connection, [submission])
-        if isinstance(answer, IdempotencyConflict):
+        if not isinstance(answer, Task):
             raise answer
         return answer
 
@@ -165,19 +169,27 @@ class Queue:
             answers = await self._insert_within(connection, submissions, all_or_nothing=True)
         return [answer for answer in answers if isinstance(answer, Task)]
 
-    async def _insert(self, submissions: list[Submission], **how: Any) -> list[Task | IdempotencyConflict]:
+    async def _insert(self, submissions: list[Submission], **how: Any) -> Sequence[Answer]:
         try:
-            answers = await self.store.insert(submissions, **how)
+            answers: Sequence[Answer] = await self.store.insert(submissions, **how)
         except StoreUnavailable:
             self.events.in_doubt(submission.task for submission in submissions)
             raise
+        except DamagedRecord as damage:
+            if how:
+                raise
+            return await self._insert_alone(submissions, damage)
         if self.events.subscribers:
             self.events.submitted(answers)
         return answers
 
-    async def _insert_within(
-        self, connection: Any, submissions: list[Submission], **how: Any
-    ) -> list[Task | IdempotencyConflict]:
+    async def _insert_alone(self, submissions: list[Submission], damage: DamagedRecord) -> Sequence[Answer]:
+        """The key or id of one leads to a record that cannot be read; only its own producer shall hear of that."""
+        if len(submissions) == 1:
+            return [damage]
+        return [answer for submission in submissions for answer in await self._insert([submission])]
+
+    async def _insert_within(self, connection: Any, submissions: list[Submission], **how: Any) -> Sequence[Answer]:
         answers = await self.store.insert_within(connection, submissions, **how)
         # Whether they are there is known when the user's own transaction has been committed.
         self.events.in_doubt(answer for answer in answers if isinstance(answer, Task) and answer.created)

@@ -12,6 +12,7 @@ from tenure import payload
 from tenure.errors import DamagedRecord
 from tenure.retry import RetryPolicy
 from tenure.times import from_text, utc
+from tenure.unknown import Reader
 
 FORMAT = 1
 """The version of the stored JSON. A record with a higher one was written by a newer Tenure."""
@@ -67,11 +68,12 @@ class Progress(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     message: str | None = None
 
 
-class Task(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+class Task(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, forbid_unknown_fields=True):
     """One unit of work, with everything that is known about it.
 
     `input` and `output` are kept as JSON text inside the record and read on access, so that
-    moving a task through its life never touches them.
+    moving a task through its life never touches them. Fields that a newer Tenure has added are
+    kept as well (see `tenure.unknown`).
     """
 
     id: str
@@ -173,29 +175,52 @@ class Task(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form as plain Python values, every field present."""
-        values = {field.encode_name: getattr(self, field.name) for field in msgspec.structs.fields(self)}
-        values["input"], values["output"] = self.input, self.output
+        values = {field.encode_name: _read(getattr(self, field.name)) for field in msgspec.structs.fields(self)}
         values["updated_at"], values["ended_at"] = self.updated_at, self.ended_at
         values["history"] = [event.to_dict() for event in self.history]
         plain: dict[str, Any] = msgspec.to_builtins(values)
         return plain
 
 
+class _Format(msgspec.Struct):
+    format: int = 0
+
+
+_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Task)
+_patient_reader = Reader(Task)
+_format_decoder = msgspec.json.Decoder(_Format)
 encode = _encoder.encode
 
 
-def decode(record: bytes, task_id: str = "?") -> Task:
+def decode(record: bytes | msgspec.Raw, task_id: str = "?") -> Task:
     """Read a stored record; a damaged one, or one of a newer format, is an error that names the task."""
     try:
         task = _decoder.decode(record)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise DamagedRecord(task_id, str(error)) from None
+    except _UNREADABLE:
+        return _decode_patiently(record, task_id)
     if task.format > FORMAT:
-        why = f"written in format {task.format} by a newer Tenure; this one reads up to {FORMAT}"
-        raise DamagedRecord(task_id, why)
+        raise _newer(task_id, task.format)
     return task
+
+
+def _decode_patiently(record: bytes | msgspec.Raw, task_id: str) -> Task:
+    try:
+        format_ = _format_decoder.decode(record).format
+        if format_ <= FORMAT:
+            return _patient_reader.decode(record)
+    except _UNREADABLE as error:
+        raise DamagedRecord(task_id, str(error)) from None
+    raise _newer(task_id, format_)
+
+
+def _newer(task_id: str, format_: int) -> DamagedRecord:
+    return DamagedRecord(task_id, f"written in format {format_} by a newer Tenure; this one reads up to {FORMAT}")
+
+
+def _read(value: Any) -> Any:
+    return payload.from_json(value) if isinstance(value, msgspec.Raw) else value
 
 
 def _moment(moment: datetime | str) -> datetime:

@@ -14,11 +14,11 @@ from typing import BinaryIO
 
 import msgspec
 
-from tenure.errors import InvalidInput, TenureError
-from tenure.idempotency import Reservation
+from tenure.errors import DamagedRecord, InvalidInput, TenureError
+from tenure.idempotency import Reservation, read_reservation
 from tenure.queue import Queue
 from tenure.stores.base import Change, Piece, Store
-from tenure.task import FORMAT, Task, TaskStatus, encode
+from tenure.task import Task, TaskStatus, decode, encode
 
 BATCH = 500
 PASSES = 5
@@ -51,19 +51,31 @@ class Report(msgspec.Struct):
         return not (self.running or self.damaged or self.conflicts)
 
 
+_ABSENT = msgspec.Raw(b"")
+
+
 class Line(msgspec.Struct, omit_defaults=True):
     """One line of an export: a heading, a record, a place to go on from, or the end with the counts."""
 
     tenure_export: int | None = None
-    task: Task | None = None
-    stone: Task | None = None
-    reservation: Reservation | None = None
+    task: msgspec.Raw = _ABSENT
+    stone: msgspec.Raw = _ABSENT
+    reservation: msgspec.Raw = _ABSENT
     damaged: str | None = None
     cursor: str | None = None
     end: dict[str, int] | None = None
 
 
 _lines = msgspec.json.Decoder(Line)
+
+
+class Read(msgspec.Struct):
+    """A line with its record."""
+
+    line: Line
+    task: Task | None = None
+    stone: Task | None = None
+    reservation: Reservation | None = None
 
 
 class ExportUnusable(TenureError):
@@ -208,7 +220,7 @@ def _record_lines(piece: Piece) -> Iterator[bytes]:
     for stone in piece.stones:
         yield b'{"stone":' + encode(stone) + b"}\n"
     for reservation in piece.reservations:
-        yield _line(Line(reservation=reservation))
+        yield b'{"reservation":' + msgspec.json.encode(reservation) + b"}\n"
     for name in piece.damaged:
         yield _line(Line(damaged=name))
 
@@ -224,11 +236,11 @@ def place_to_go_on(file: BinaryIO) -> tuple[int, str | None]:
     for number, line in enumerate(_whole_lines(file), start=1):
         position += len(line)
         read = _read(line, number)
-        if read.end is not None:
+        if read.line.end is not None:
             msg = "This export is complete. There is nothing to go on with."
             raise ExportUnusable(msg)
-        if read.cursor is not None:
-            length, cursor = position, read.cursor
+        if read.line.cursor is not None:
+            length, cursor = position, read.line.cursor
     return length, cursor
 
 
@@ -243,13 +255,13 @@ def check(file: BinaryIO) -> int:
     promised: dict[str, int] | None = None
     for number, line in enumerate(_whole_lines(file), start=1):
         read = _read(line, number)
-        if number == 1 and read.tenure_export is None:
+        if number == 1 and read.line.tenure_export is None:
             msg = "This is no export of Tenure: its first line does not say so."
             raise ExportUnusable(msg)
         found["tasks"] += read.task is not None
         found["stones"] += read.stone is not None
         found["reservations"] += read.reservation is not None
-        promised = read.end or promised
+        promised = read.line.end or promised
     if promised is None:
         msg = "This export is cut off: its last line is missing. Finish it with: tenure export FILE --resume"
         raise ExportUnusable(msg)
@@ -268,7 +280,7 @@ async def take_in(queue: Queue, file: BinaryIO, advance: Advance = lambda _: Non
         batch.tasks.extend([read.task] if read.task else [])
         batch.stones.extend([read.stone] if read.stone else [])
         batch.reservations.extend([read.reservation] if read.reservation else [])
-        report.damaged += [read.damaged] if read.damaged else []
+        report.damaged += [read.line.damaged] if read.line.damaged else []
         if len(batch.tasks) + len(batch.stones) + len(batch.reservations) >= BATCH:
             await put(queue, batch, report)
             advance(len(batch.tasks))
@@ -278,17 +290,24 @@ async def take_in(queue: Queue, file: BinaryIO, advance: Advance = lambda _: Non
     return report
 
 
-def _read(line: bytes, number: int) -> Line:
+def _read(text: bytes, number: int) -> Read:
     try:
-        read = _lines.decode(line)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        line = _lines.decode(text)
+        if (line.tenure_export or 0) > FILE_FORMAT:
+            msg = f"Line {number} was written by a newer Tenure. Upgrade this installation."
+            raise ExportUnusable(msg)
+        return Read(
+            line,
+            decode(line.task) if line.task else None,
+            decode(line.stone) if line.stone else None,
+            read_reservation(bytes(line.reservation), "?") if line.reservation else None,
+        )
+    except DamagedRecord as damage:
+        msg = f"Line {number} cannot be read ({damage.why})."
+        raise ExportUnusable(msg) from None
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         msg = f"Line {number} cannot be read ({error})."
         raise ExportUnusable(msg) from None
-    newer = (read.tenure_export or 0) > FILE_FORMAT or (read.task is not None and read.task.format > FORMAT)
-    if newer:
-        msg = f"Line {number} was written by a newer Tenure. Upgrade this installation."
-        raise ExportUnusable(msg)
-    return read
 
 
 def refuse_same(source: Queue, target: Queue) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from tenure.errors import IdempotencyConflict, TenureError
+from tenure.errors import TenureError
 from tenure.lifecycle import LAPSED
 from tenure.observe.doubts import Doubts
 from tenure.task import Task, TaskStatus
@@ -213,7 +213,7 @@ class Events:
                 stack.enter_context(watcher.submitting(options, types, tasks))
             yield tasks
 
-    def submitted(self, answers: Iterable[Task | IdempotencyConflict]) -> None:
+    def submitted(self, answers: Iterable[Task | TenureError]) -> None:
         """Tell of those that were created."""
         for answer in answers:
             if isinstance(answer, Task) and answer.created:

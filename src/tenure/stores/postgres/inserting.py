@@ -11,13 +11,12 @@ import msgspec
 
 from tenure import idempotency
 from tenure.errors import IdempotencyConflict
-from tenure.idempotency import Reservation, Verdict
+from tenure.idempotency import Reservation, Verdict, read_reservation
 from tenure.stores.postgres.records import Database, Statements, column, columns, key_column, load, optional_key, plain
 from tenure.submission import Submission
 from tenure.task import Task, decode, encode
 
 replace = msgspec.structs.replace
-_reservation_decoder = msgspec.json.Decoder(Reservation)
 
 
 def all_plain(submissions: Sequence[Submission]) -> bool:
@@ -164,7 +163,7 @@ async def reservations(db: Database, statements: Statements, identities: list[st
     if not identities:
         return {}
     rows = await db.fetch(statements("reservations"), identities)
-    return {identity: _reservation_decoder.decode(record) for identity, record in rows}
+    return {identity: read_reservation(record, plain(identity)) for identity, record in rows}
 
 
 def reservation_row(reservation: Reservation) -> tuple[Any, ...]:

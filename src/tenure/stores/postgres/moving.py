@@ -7,17 +7,13 @@ from collections import Counter
 from datetime import datetime
 from typing import Any
 
-import msgspec
-
 from tenure.errors import DamagedRecord, InvalidInput
-from tenure.idempotency import Reservation
+from tenure.idempotency import read_reservation
 from tenure.stores.base import Piece
 from tenure.stores.postgres.changing import count, set_stones
 from tenure.stores.postgres.inserting import known, reservation_row, reservations
 from tenure.stores.postgres.records import Database, Statements, column, columns, key_column, load, optional_key, plain
 from tenure.task import OPEN, Task, decode, encode
-
-_reservation_decoder = msgspec.json.Decoder(Reservation)
 
 TASKS, STONES, RESERVATIONS = "tasks", "stones", "reservations"
 _NEXT: dict[str, tuple[str, Any] | None] = {TASKS: (STONES, ""), STONES: (RESERVATIONS, ""), RESERVATIONS: None}
@@ -36,11 +32,9 @@ async def dump(db: Database, statements: Statements, cursor: str | None, limit: 
             elif table == STONES:
                 piece.stones.append(decode(row[1], plain(row[0])))
             else:
-                piece.reservations.append(_reservation_decoder.decode(row[1]))
+                piece.reservations.append(read_reservation(row[1], plain(row[0])))
         except DamagedRecord as damage:
             piece.damaged.append(damage.task_id)
-        except msgspec.MsgspecError:
-            piece.damaged.append(plain(row[0]))
     return piece
 
 

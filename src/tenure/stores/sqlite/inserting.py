@@ -13,7 +13,7 @@ import msgspec
 
 from tenure import idempotency
 from tenure.errors import IdempotencyConflict
-from tenure.idempotency import Reservation, Verdict
+from tenure.idempotency import Reservation, Verdict, read_reservation
 from tenure.stores.sqlite.bulk import run_many
 from tenure.stores.sqlite.records import Lane, count, get, statement
 from tenure.submission import Submission
@@ -21,7 +21,6 @@ from tenure.task import Task, decode, encode
 from tenure.times import to_micros
 
 replace = msgspec.structs.replace
-_reservation_decoder = msgspec.json.Decoder(Reservation)
 
 
 class Insert:
@@ -92,7 +91,7 @@ class Insert:
 def reservation(db: sqlite3.Connection, identity: str) -> Reservation | None:
     """The record of a key."""
     row = db.execute(statement("reservation"), (identity,)).fetchone()
-    return None if row is None else _reservation_decoder.decode(row[0])
+    return None if row is None else read_reservation(row[0], identity)
 
 
 def known(db: sqlite3.Connection, task_id: str, now: datetime) -> Task | None:

@@ -11,15 +11,13 @@ from typing import Any
 import msgspec
 
 from tenure.errors import DamagedRecord, InvalidInput
-from tenure.idempotency import Reservation
+from tenure.idempotency import read_reservation
 from tenure.stores.base import Piece
 from tenure.stores.sqlite.bulk import run_many
 from tenure.stores.sqlite.inserting import known, reservation
 from tenure.stores.sqlite.records import count, let_next_go, load, statement
 from tenure.task import OPEN, Task, decode, encode
 from tenure.times import to_micros
-
-_reservation_decoder = msgspec.json.Decoder(Reservation)
 
 TASKS, STONES, RESERVATIONS = "tasks", "stones", "reservations"
 _NEXT: dict[str, tuple[str, Any] | None] = {TASKS: (STONES, ""), STONES: (RESERVATIONS, ""), RESERVATIONS: None}
@@ -38,11 +36,9 @@ def dump(db: sqlite3.Connection, cursor: str | None, limit: int) -> Piece:
             elif table == STONES:
                 piece.stones.append(decode(row[1], row[0]))
             else:
-                piece.reservations.append(_reservation_decoder.decode(row[1]))
+                piece.reservations.append(read_reservation(row[1], row[0]))
         except DamagedRecord as damage:
             piece.damaged.append(damage.task_id)
-        except msgspec.MsgspecError:
-            piece.damaged.append(row[0])
     return piece
 
 
