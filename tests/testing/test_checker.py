@@ -140,6 +140,12 @@ def test_two_tasks_of_one_ordering_key_at_once():
     assert "began before t1" in broken([one, other], {"t1", "t2"})
 
 
+def test_a_task_that_ends_at_the_instant_in_which_the_next_of_its_key_begins_is_fine():
+    one = completed(claimed(submitted("t1", ordering_key="k"), 1), 1)
+    other = claimed(submitted("t2", ordering_key="k"), 1)
+    assert check([other, one], ["t1", "t2"]) == []
+
+
 def test_tasks_of_one_ordering_key_in_the_wrong_order():
     one = completed(claimed(submitted("t1", ordering_key="k"), 5), 6)
     other = completed(claimed(submitted("t2", ordering_key="k"), 1), 2)

@@ -117,9 +117,8 @@ class PostgresStore(Store):
                 self._server_clock.hear(answer.now)
             tasks += answer.tasks
             if (answer.turns or answer.overdue) and not anyway:
-                done = await self._settle_first(answer)
-                settled += done
-                anyway = not done
+                settled += await self._settle_first(answer)
+                anyway = True
                 continue
             for damage in answer.damages:
                 await self._connections.run(
@@ -133,13 +132,14 @@ class PostgresStore(Store):
         return Claimed(tasks, settled, None if tasks else answer.next_due)
 
     async def _settle_first(self, answer: Answer) -> list[Task]:
-        """Give turns, and settle what time has caught up with; a lock that somebody keeps is waited for another time."""
-        if answer.turns:
+        """Settle what time has caught up with, and give turns; a lock that somebody keeps is waited for another time."""
+        settled: list[Task] = []
+        if answer.overdue:
+            settled = await self._connections.run(lambda db: settle_overdue(db, self._statements, answer.now))
+        if answer.turns or any(task.ordering_key is not None for task in settled):
             with contextlib.suppress(StoreUnavailable):
                 await self._connections.run(lambda db: db.execute(self._statements("give_turns")), in_transaction=False)
-        if not answer.overdue:
-            return []
-        return await self._connections.run(lambda db: settle_overdue(db, self._statements, answer.now))
+        return settled
 
     async def swap(self, changes: Sequence[Change]) -> list[bool]:
         if not changes:
