@@ -195,3 +195,14 @@ async def test_calls_of_the_store_are_counted_and_timed(registry):
     assert value(registry, "store_requests_total", operation="get", outcome="failed") == 2
     assert value(registry, "store_request_seconds_count", operation="insert") == 2
     await queue.close()
+
+
+async def test_everything_a_worker_asks_of_its_store_is_counted(registry):
+    queue = Queue(MemoryStore()).observe(Prometheus(registry))
+    worker = Worker(queue)
+    worker.task("greet")(lambda _: None)
+    await queue.submit("greet")
+    await worker.run(until_idle=True)
+    await queue.close()
+    for operation in ("insert", "claim", "swap", "put_note", "count"):
+        assert value(registry, "store_requests_total", operation=operation, outcome="answered") > 0, operation

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, cast
 
 from tenure.errors import StoreError
 from tenure.observe.events import Events
 from tenure.stores.base import Store
+from tenure.task import Task
 
 OPERATIONS = (
     "insert", "insert_within", "claim", "swap", "renew", "get", "find", "overdue", "count", "prune", "forget",
@@ -22,11 +23,32 @@ class TimedStore:
 
     def __init__(self, store: Store, events: Events) -> None:
         self._store, self._events = store, events
+        self._parts: dict[Store, Store] = {store: cast("Store", self)}
         for operation in OPERATIONS:
             setattr(self, operation, self._timed(operation, getattr(store, operation)))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
+
+    def __eq__(self, other: object) -> bool:
+        return other is self or other is self._store
+
+    def __hash__(self) -> int:
+        """Whoever keeps something by store finds it again when that has become timed."""
+        return hash(self._store)
+
+    def parts(self) -> Sequence[Store]:
+        """The parts are timed too."""
+        return [self._part(part) for part in self._store.parts()]
+
+    def part_of(self, task: Task) -> Store:
+        """The part that keeps this task."""
+        return self._part(self._store.part_of(task))
+
+    def _part(self, part: Store) -> Store:
+        if part not in self._parts:
+            self._parts[part] = timed(part, self._events)
+        return self._parts[part]
 
     def twin(self) -> Store:
         """The twin is timed too."""
