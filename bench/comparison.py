@@ -1,0 +1,181 @@
+"""The figures of a comparison, and what is written of them: a page, a file for programs, plots."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import plots
+from systems import STORES, System
+
+RATES = {
+    "submit_one": "submit one by one",
+    "submit_callers": "submit, 50 callers",
+    "submit_bulk": "submit in bulk of 1000",
+    "drain": "drain, 1 process",
+    "drain_two": "drain, 2 processes",
+    "both": "both at once",
+    "far": "drain, server 2 ms away",
+}
+"""Tasks per second: more is better."""
+
+COSTS = {
+    "processor": "processor seconds per 10,000 tasks",
+    "memory_busy": "MiB at most, busy",
+    "memory_idle": "MiB, idle",
+    "idle": "% of a core, idle",
+    "requests": "transactions or commands per 1000 tasks",
+    "waiting": "10 ms handlers, % of the ideal",
+}
+SAME_WORK = (
+    "Every system ran the same tasks with a handler that does nothing; every run checked that each task ran exactly "
+    "once. Rates are tasks per second. More is better, except for the latency."
+)
+NOTHING = "-"
+REDIS = "durability on Redis"
+BACKLOGS = {
+    "beside_ended": "ended",
+    "beside_scheduled": "scheduled",
+    "beside_ordered": "behind one ordering key",
+}
+
+
+@dataclass
+class Row:
+    """One system: each figure once per repeat, and what went wrong instead."""
+
+    name: str
+    title: str
+    store: str
+    note: str = ""
+    share: float = 1.0
+    version: str = ""
+    settings: str = ""
+    figures: dict[str, list[float]] = field(default_factory=dict)
+    failures: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, system: System) -> Row:
+        return cls(system.name, system.title, system.store, system.note, system.share)
+
+    @property
+    def kind(self) -> str:
+        """Tenure, a peer, or a floor."""
+        if self.name.startswith("tenure-"):
+            return "tenure"
+        return "floor" if self.title.startswith("*") else "peer"
+
+    @property
+    def label(self) -> str:
+        """The title with the store, where it does not say it already."""
+        store = STORES.get(self.store)
+        return self.title if store is None or store in self.title or self.kind == "floor" else f"{self.title} ({store})"
+
+    def add(self, figures: dict[str, float], failures: dict[str, str]) -> None:
+        for name, value in figures.items():
+            self.figures.setdefault(name, []).append(value)
+        self.failures |= failures
+
+    def median(self, name: str) -> float | None:
+        values = self.figures.get(name)
+        return statistics.median(values) if values else None
+
+    def cell(self, name: str) -> str:
+        value = self.median(name)
+        if value is None:
+            return NOTHING
+        return f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
+
+
+@dataclass
+class Comparison:
+    """One run of everything."""
+
+    machine: dict[str, str]
+    settings: dict[str, str]
+    rows: list[Row]
+    date: str = field(default_factory=lambda: datetime.now(UTC).date().isoformat())
+
+    @classmethod
+    def read(cls, path: Path) -> Comparison:
+        known: dict[str, Any] = json.loads(path.read_text())
+        known["rows"] = [Row(**row) for row in known["rows"]]
+        return cls(**known)
+
+    def row(self, name: str) -> Row | None:
+        return next((row for row in self.rows if row.name == name), None)
+
+
+def write(folder: Path, compared: Comparison) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "comparison.json").write_text(json.dumps(asdict(compared), indent=1) + "\n")
+    (folder / "comparison.md").write_text(page(compared))
+    for name, title in RATES.items():
+        bars = [(row.label.replace("*", ""), row.median(name), row.kind) for row in compared.rows]
+        (folder / f"{name}.svg").write_text(plots.bars(f"{title}, tasks per second", bars))
+    spans = [(row.label.replace("*", ""), row.median("half"), row.median("most"), row.kind) for row in compared.rows]
+    (folder / "latency.svg").write_text(plots.spans("from submit to the handler, ms: p50 to p99", spans))
+
+
+def page(compared: Comparison) -> str:
+    about = {"date": compared.date, **compared.machine, **compared.settings}
+    plotted = [f"![{title}]({name}.svg)" for name, title in {**RATES, "latency": "latency"}.items()]
+    return "\n".join(
+        [
+            "# Tenure and its peers", "", *(f"- {name}: {value}" for name, value in about.items()), "",
+            SAME_WORK, "",
+            *rates(compared), "", "## What it costs", "", *costs(compared), "",
+            "## Beside a backlog", "", *beside(compared), "", *trouble(compared),
+            "## Versions and settings", "", *versions(compared), "", "## Plots", "", *plotted, "",
+        ]
+    )  # fmt: skip
+
+
+def rates(compared: Comparison) -> list[str]:
+    """The main table: what each system does in a second, and how soon it begins."""
+    lines = [_line(["system", *RATES.values(), "p50 / p99, ms"]), "|---" * (len(RATES) + 2) + "|"]
+    for row in compared.rows:
+        latency = f"{row.cell('half')} / {row.cell('most')}" if row.median("half") is not None else NOTHING
+        lines.append(_line([row.label, *(row.cell(name) for name in RATES), latency]))
+    return [*lines, "", "Of the bare drivers the latency is that of one durable insert; nobody picks it up."]
+
+
+def costs(compared: Comparison) -> list[str]:
+    lines = [_line(["system", *COSTS.values()]), "|---" * (len(COSTS) + 1) + "|"]
+    rows = [row for row in compared.rows if row.kind != "floor" and row.figures]
+    return [*lines, *(_line([row.label, *(row.cell(name) for name in COSTS)]) for row in rows)]
+
+
+def beside(compared: Comparison) -> list[str]:
+    """What is left of Tenure's drain when many other tasks stand in the store."""
+    lines = [_line(["drain of other tasks, % of the empty store", *BACKLOGS.values()]), "|---|---|---|---|"]
+    rows = [row for row in compared.rows if any(name in row.figures for name in BACKLOGS)]
+    return [*lines, *(_line([row.label, *(row.cell(name) for name in BACKLOGS)]) for row in rows)]
+
+
+def trouble(compared: Comparison) -> list[str]:
+    """Whoever could not be measured, and why: nobody is left out silently."""
+    failed = [f"- {row.label}, {stage}: {why}" for row in compared.rows for stage, why in row.failures.items()]
+    return ["## What did not work", "", *failed, ""] if failed else []
+
+
+def versions(compared: Comparison) -> list[str]:
+    lines = [_line(["system", "version", "tasks", "settings", "weaker where"]), "|---|---|---|---|---|"]
+    for row in compared.rows:
+        weaker = "; ".join(part for part in (row.note, _weaker(row, compared)) if part)
+        share = "all" if row.share == 1 else f"{row.share:.0%}"
+        lines.append(_line([row.label, row.version, share, row.settings, weaker]))
+    return lines
+
+
+def _weaker(row: Row, compared: Comparison) -> str:
+    said = compared.settings.get(REDIS, "")
+    return "appendfsync everysec" if row.store == "redis" and "everysec" in said else ""
+
+
+def _line(cells: list[str]) -> str:
+    return "| " + " | ".join(cells) + " |"

@@ -1,0 +1,40 @@
+// graphile-worker on PostgreSQL, with the batching that its own page on performance recommends.
+
+const TYPE = "send_reminder";
+
+export async function open(url, load) {
+  const { makeWorkerUtils, run, Logger } = await load("graphile-worker");
+  const { Pool } = (await load("pg")).default;
+  const quiet = new Logger(() => () => {});
+  const pool = new Pool({ connectionString: url, max: 20 });
+  const tools = await makeWorkerUtils({ pgPool: pool, logger: quiet });
+  return {
+    settings: "localQueue of 500, completeJobBatchDelay 0, 24 concurrent jobs",
+    prepare: () => tools.migrate(),
+    submit: (payload) => tools.addJob(TYPE, payload),
+    submitMany: (payloads) => tools.addJobs(payloads.map((payload) => ({ identifier: TYPE, payload }))),
+    left: async () => {
+      const { rows } = await pool.query("SELECT count(*)::int AS count FROM graphile_worker._private_jobs");
+      return rows[0].count;
+    },
+    work: (note, concurrency) =>
+      run({
+        preset: {
+          worker: {
+            pgPool: pool,
+            concurrentJobs: note.pause ? concurrency : 24,
+            localQueue: { size: 500 },
+            completeJobBatchDelay: 0,
+            failJobBatchDelay: 0,
+            logger: quiet,
+          },
+        },
+        taskList: {
+          [TYPE]: async (payload) => {
+            note(payload);
+            if (note.pause) await note.sleep();
+          },
+        },
+      }),
+  };
+}
