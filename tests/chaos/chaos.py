@@ -31,6 +31,8 @@ DRAIN_PATIENCE = 120.0
 class Chaos:
     """One run: its processes, its faults and its files."""
 
+    end = signal.SIGKILL
+
     def __init__(self, folder, *, seconds, tasks, workers, seed):
         self.folder = Path(folder)
         self.url = f"sqlite:///{self.folder}/jobs.db"
@@ -102,7 +104,7 @@ class Chaos:
                 continue
             if self.dice.random() < 0.75:
                 self.faults["killed"] += 1
-                send(victim, signal.SIGKILL)
+                send(victim, self.end)
                 await victim.wait()
             else:
                 frozen.append(asyncio.create_task(self._freeze(victim, LEASE * self.dice.uniform(1.2, 2))))

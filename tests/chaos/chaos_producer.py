@@ -8,7 +8,7 @@ import random
 import sys
 
 from chaos_work import plan
-from chaos_worker import Journal
+from chaos_worker import Journal, counted
 
 from tenure import connect
 
@@ -21,6 +21,7 @@ async def produce(url, path, count, seed, seconds, part, parts):
     shared = [job for line in lines for job in line if job.repeats > 1]
 
     async with connect(url) as queue:
+        counted(queue)
 
         async def submit(job):
             task = await queue.submit(job.type, job.input, **job.options)

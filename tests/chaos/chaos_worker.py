@@ -22,9 +22,18 @@ class Journal:
         os.write(self._file, json.dumps(words).encode() + b"\n")
 
 
+def counted(queue):
+    """Count what happens here, if somebody gave a folder for it."""
+    if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
+        from tenure.observe.prometheus import Prometheus
+
+        queue.observe(Prometheus())
+
+
 async def work(url, path):
     journal = Journal(path)
     async with connect(url) as queue:
+        counted(queue)
         worker = Worker(
             queue,
             concurrency=8,
