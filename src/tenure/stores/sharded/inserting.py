@@ -69,13 +69,18 @@ class Insertion:
         crossing = [entry for entry in entries if self._crosses(entry)]
         if self.all_or_nothing and len({entry.kept_at for entry in entries}) + bool(crossing) > 1:
             await self._refuse_conflicts(entries)
+        for batch in _without_repeats(entries) if crossing else [entries]:
+            await self._settle([entry for entry in batch if self._crosses(entry)])
+            await self._insert(batch, entries)
+            await self._follow(batch)
+        return [(entry.answer, entry.kept_at) for entry in entries if entry.answer is not None]
+
+    async def _settle(self, crossing: list[Entry]) -> None:
+        """Let every shard that may be asked for one of these know where it is kept."""
         if crossing:
             await self._reserve(crossing)
             await self._point_from_ids(crossing)
             await self._point_from_keys(crossing)
-        await self._insert(entries)
-        await self._follow(entries)
-        return [(entry.answer, entry.kept_at) for entry in entries if entry.answer is not None]
 
     def _place(self, entry: Entry) -> None:
         entry.kept_at = self.places.of_task(entry.task)
@@ -174,8 +179,8 @@ class Insertion:
 
         await by_shard(self.shards, groups, point)
 
-    async def _insert(self, entries: list[Entry]) -> None:
-        groups = grouped([entry for entry in entries if entry.answer is None], lambda entry: entry.kept_at)
+    async def _insert(self, batch: list[Entry], entries: list[Entry]) -> None:
+        groups = grouped([entry for entry in batch if entry.answer is None], lambda entry: entry.kept_at)
         numbers = list(groups)
         answers = await asyncio.gather(
             *(
@@ -217,6 +222,20 @@ class Insertion:
         found = await onward.run([_led_on(entry) for entry in led])
         for entry, (answer, kept_at) in zip(led, found, strict=True):
             entry.answer, entry.kept_at = answer, kept_at
+
+
+def _without_repeats(entries: list[Entry]) -> list[list[Entry]]:
+    """The entries in order, cut where a key or an id comes again: the second has to find the first."""
+    batches: list[list[Entry]] = [[]]
+    met: set[str] = set()
+    for entry in entries:
+        names = {entry.task.id, _identity(entry)} - {""}
+        if names & met:
+            batches.append([])
+            met = set()
+        met |= names
+        batches[-1].append(entry)
+    return batches
 
 
 def _identity(entry: Entry) -> str:

@@ -25,7 +25,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invaria
 
 from tenure.errors import TenureError
 from tenure.queue import Queue
-from tenure.stores.base import Note, Query, Renewal, Store
+from tenure.stores.base import Note, Query, Renewal, Store, Want
 from tenure.stores.memory import MemoryStore
 from tenure.submission import build
 from tenure.sweeper import Sweeper
@@ -137,11 +137,15 @@ class StoreMachine(RuleBasedStateMachine):
         answers = self.insert([{**submit, **identity} for submit, identity in batch], all_or_nothing=whole)
         return multiple(*(answer.id for answer in answers or [] if isinstance(answer, Task)))
 
+    def moment(self) -> datetime:
+        """When a task is submitted."""
+        return self.clock()
+
     def insert(self, batch: list[dict[str, Any]], **how: bool) -> Any:
         submissions = []
         for words in batch:
             options = {name: value for name, value in words.items() if name not in ("type", "input")}
-            submissions.append(build(words["type"], words["input"], options, self.clock(), 1000))  # type: ignore[arg-type]
+            submissions.append(build(words["type"], words["input"], options, self.moment(), 1000))  # type: ignore[arg-type]
 
         async def insert(store: Store) -> Any:
             answers = await store.insert(submissions, **how)
@@ -159,15 +163,22 @@ class StoreMachine(RuleBasedStateMachine):
         lease=st.sampled_from([1, 30]),
     )
     def claim(self, worker: str, types: list[str], queues: list[str], count: int, limit: int | None, lease: int) -> Any:
+        seconds = timedelta(seconds=lease)
+        want = steps.want(count, by=worker, types=types, queues=queues, limit=limit, lease=seconds)
+        held, own = self.claim_both(want)
+        self.held |= {(model.id, model.fence): mine for model, mine in zip(held, own, strict=True)}
+        return multiple(*held)
+
+    def claim_both(self, want: Want) -> tuple[list[Task], list[Task]]:
+        """The tasks that the model gives out, and the same ones of the store."""
+
         async def claim(store: Store) -> Any:
-            seconds = timedelta(seconds=lease)
-            answer = await steps.ask(store, count, by=worker, types=types, queues=queues, limit=limit, lease=seconds)
+            answer = await store.claim(want)
             # When something is due, when the next thing is due need not be known.
             return list(answer.tasks), list(answer.overdue), answer.next_due if not answer.tasks else None
 
         held, _, _ = self.both(claim)
-        self.held |= {(model.id, model.fence): own for model, own in zip(held, self.answer[0], strict=True)}
-        return multiple(*held)
+        return held, self.answer[0]
 
     def own(self, store: Store, held: Task) -> Task:
         """The task as this store has given it out: each has fences of its own."""
