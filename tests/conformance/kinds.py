@@ -7,6 +7,7 @@ import msgspec
 
 from tenure.stores.memory import MemoryStore
 from tenure.stores.postgres import PostgresStore
+from tenure.stores.sharded import ShardedStore
 from tenure.stores.sqlite import SqliteStore
 
 
@@ -72,4 +73,25 @@ class Postgres:
             await store._connections.fetch(f"DELETE FROM tenure.{table} WHERE id = $1", task_id)
 
 
-KINDS = {"memory": Memory, "sqlite": Sqlite, "postgres": Postgres}
+class Sharded:
+    """Three stores of two kinds as one."""
+
+    def __init__(self, request):
+        self.kinds = [Sqlite(request), Memory(request), Memory(request)]
+
+    async def open(self, clock):
+        store = ShardedStore.of([await kind.open(clock) for kind in self.kinds])
+        await store.open()
+        return store
+
+    async def plant(self, store, reservation):
+        number = store.places.of_text(reservation.identity)
+        await self.kinds[number].plant(store.shards[number].store, reservation)
+
+    async def lose(self, store, task_id):
+        (task,) = await store.get([task_id])
+        number = store.part_of(task).number
+        await self.kinds[number].lose(store.shards[number].store, task_id)
+
+
+KINDS = {"memory": Memory, "sqlite": Sqlite, "postgres": Postgres, "sharded": Sharded}
