@@ -33,6 +33,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 $(VENV)/.tested: $(VENV)/.installed requirements-test.txt tests/debian.py
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -r requirements-test.txt
 	$(BIN)/python tests/debian.py
+	npm install --silent --no-save --prefix $(VENV)/npm @dynoxide/linux-x64@1.2.1
 	touch $@
 
 clean:

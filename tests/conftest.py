@@ -1,5 +1,7 @@
 """What tests of several folders share."""
 
+import itertools
+import os
 import sys
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 from tenure.stores.postgres.migrating import scripts
+from tenure.testing.aws import Dynoxide, Ministack
 from tenure.testing.postgres import FAST, PostgresServer
 
 TABLES = (
@@ -50,3 +53,45 @@ def empty_postgres(postgres_server, postgres_admin):
 def postgres_url(empty_postgres):
     """The address of an empty store."""
     return empty_postgres()
+
+
+@pytest.fixture(scope="session")
+def aws_credentials():
+    """Servers of one's own take any; nothing of the machine's real ones is looked at."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AWS_ACCESS_KEY_ID", "test")
+        patch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+        patch.setenv("AWS_CONFIG_FILE", os.devnull)
+        patch.setenv("AWS_SHARED_CREDENTIALS_FILE", os.devnull)
+        yield
+
+
+@pytest.fixture(scope="session")
+def ministack(aws_credentials):
+    """One server of DynamoDB and S3 for all tests of this process that do not harm it."""
+    with Ministack() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def dynoxide(aws_credentials):
+    """One server of DynamoDB alone, much faster."""
+    with Dynoxide() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def new_dynamodb(dynoxide):
+    """Gives the address of an empty store: keys of its own in a table that is made once."""
+    numbers = itertools.count()
+
+    def new():
+        return f"dynamodb://tasks?endpoint={dynoxide.endpoint}&create=true&prefix={next(numbers)}~&poll=0.2"
+
+    return new
+
+
+@pytest.fixture
+def dynamodb_url(new_dynamodb):
+    """The address of an empty store."""
+    return new_dynamodb()

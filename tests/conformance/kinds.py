@@ -5,6 +5,8 @@ import sqlite3
 
 import msgspec
 
+from tenure.stores.dynamodb import DynamoStore
+from tenure.stores.dynamodb.inserting import reservation_item
 from tenure.stores.memory import MemoryStore
 from tenure.stores.postgres import PostgresStore
 from tenure.stores.sharded import ShardedStore
@@ -94,4 +96,23 @@ class Sharded:
         await self.kinds[number].lose(store.shards[number].store, task_id)
 
 
-KINDS = {"memory": Memory, "sqlite": Sqlite, "postgres": Postgres, "sharded": Sharded}
+class DynamoDB:
+    """One server and one table for all tests, keys of its own for each."""
+
+    def __init__(self, request):
+        self.url = request.getfixturevalue("dynamodb_url")
+
+    async def open(self, clock):
+        return DynamoStore(self.url, clock)
+
+    async def plant(self, store, reservation):
+        parts = await store._parts()
+        key, item = parts.keys.reservation(reservation), reservation_item(parts, reservation)
+        await parts.table.write(parts.table.update(key, item))
+
+    async def lose(self, store, task_id):
+        parts = await store._parts()
+        await parts.table.write(parts.table.delete(parts.keys.task(task_id)))
+
+
+KINDS = {"memory": Memory, "sqlite": Sqlite, "postgres": Postgres, "dynamodb": DynamoDB, "sharded": Sharded}

@@ -4,7 +4,9 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
+from tenure.stores.dynamodb import DynamoStore
 from tenure.stores.postgres import PostgresStore
 from tenure.stores.sqlite import SqliteStore
 from tenure.testing.conformance.machine import StoreMachine
@@ -39,3 +41,21 @@ class TestPostgresMachine(PostgresMachine.TestCase):
 @pytest.fixture(scope="session")
 def _machine_server(empty_postgres):
     PostgresMachine.empty = staticmethod(empty_postgres)
+
+
+class DynamoMachine(StoreMachine):
+    new = None
+
+    def open_store(self, clock):
+        return DynamoStore(self.new(), clock)
+
+
+@pytest.mark.usefixtures("_machine_table")
+class TestDynamoMachine(DynamoMachine.TestCase):
+    # Each step costs some twenty requests: fewer runs, of the same length.
+    settings = settings(StoreMachine.TestCase.settings, max_examples=20)
+
+
+@pytest.fixture(scope="session")
+def _machine_table(new_dynamodb):
+    DynamoMachine.new = staticmethod(new_dynamodb)

@@ -8,7 +8,7 @@ import pytest
 from tenure import connect
 from tenure.errors import InvalidURL, MissingExtra
 from tenure.queue import DEFAULT_URL
-from tenure.stores import open_store, read_options, sqlite_path
+from tenure.stores import EXAMPLES, open_store, read_options, sqlite_path
 from tenure.stores.memory import MemoryStore
 from tenure.stores.sqlite import SqliteStore
 
@@ -27,7 +27,7 @@ def test_an_unknown_kind_of_store_is_answered_with_the_known_ones(url):
         open_store(url)
     words = str(refusal.value)
     assert words.startswith(f"Cannot connect to {url!r}.")
-    assert "Known: memory, sqlite, postgresql." in words
+    assert f"Known: {', '.join(EXAMPLES)}." in words
     assert words.endswith("Example: sqlite:///jobs.db")
 
 
@@ -73,6 +73,7 @@ def test_an_unknown_option_is_answered_with_the_known_ones():
     [
         ("postgresql://user@host/db", "postgres"),
         ("postgres://user@host/db", "postgres"),
+        ("dynamodb://table", "dynamodb"),
     ],
 )
 def test_a_store_that_needs_more_names_the_line_to_install_it(url, extra, monkeypatch):

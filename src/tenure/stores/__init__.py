@@ -18,6 +18,7 @@ EXAMPLES = {
     "memory": "memory://",
     "sqlite": "sqlite:///jobs.db",
     "postgresql": "postgresql://user@host/database",
+    "dynamodb": "dynamodb://table?region=eu-central-1",
 }
 
 
@@ -54,6 +55,12 @@ def _open_one(url: str, clock: Callable[[], datetime] | None) -> Store:
         from tenure.stores.sqlite import SqliteStore
 
         return SqliteStore(sqlite_path(url), **timed)
+    if scheme == "dynamodb":
+        try:
+            from tenure.stores.dynamodb import DynamoStore
+        except ModuleNotFoundError:
+            raise MissingExtra("A dynamodb store", "dynamodb") from None
+        return DynamoStore(url, **timed)
     try:
         from tenure.stores.postgres import PostgresStore
     except ModuleNotFoundError:

@@ -76,7 +76,7 @@ class AwsServer:
     """A server process on a free port of this machine. It can be killed and started again on the same port."""
 
     def __init__(self) -> None:
-        self.port = _free_port()
+        self.port = free_port()
         self._folder = Path(tempfile.mkdtemp(prefix="tenure-aws-"))
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -147,19 +147,25 @@ class Ministack(AwsServer):
 
 
 class Dynoxide(AwsServer):
-    """DynamoDB on an SQLite file, from npm; what it has acknowledged survives a crash.
+    """DynamoDB in memory or, when `durable`, in a file: then what it has acknowledged survives a crash.
 
-    The program is the one in `$TENURE_DYNOXIDE`, else the one that the test set-up puts beside this Python.
+    The program is the one in `$TENURE_DYNOXIDE`, else the one that the test set-up puts beside this Python, from npm.
     """
 
+    def __init__(self, *, durable: bool = False) -> None:
+        super().__init__()
+        self._durable = durable
+
     def command(self) -> list[str]:
-        """The program with its file."""
+        """The program with its port and its file."""
         beside = Path(sys.executable).parent.parent / "npm/node_modules/@dynoxide/linux-x64/dynoxide"
         program = os.environ.get("TENURE_DYNOXIDE", str(beside))
-        return [program, "--host", "127.0.0.1", "--port", str(self.port), "--db-path", str(self._folder / "data.db")]
+        file = ["--db-path", str(self._folder / "data.db")] if self._durable else []
+        return [program, "--host", "127.0.0.1", "--port", str(self.port), *file]
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of this machine that nobody uses."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
