@@ -12,6 +12,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 from tenure.stores.postgres.migrating import scripts
+from tenure.testing import etcd
 from tenure.testing.aws import Dynoxide, Ministack
 from tenure.testing.postgres import FAST, PostgresServer
 
@@ -53,6 +54,26 @@ def empty_postgres(postgres_server, postgres_admin):
 def postgres_url(empty_postgres):
     """The address of an empty store."""
     return empty_postgres()
+
+
+@pytest.fixture(scope="session")
+def etcd_server():
+    """One server for all tests of this process that do not harm it."""
+    with etcd.EtcdCluster(1, *etcd.FAST) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def empty_etcd(etcd_server):
+    """Gives the address of an empty store: a prefix that nobody has used."""
+    numbers = itertools.count()
+    return lambda: etcd_server.url(f"tests/{next(numbers)}")
+
+
+@pytest.fixture
+def etcd_url(empty_etcd):
+    """The address of an empty store."""
+    return empty_etcd()
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 FOLDER = Path(sys.prefix) / "debian"
-PACKAGES = ("pgbouncer", "libc-ares2", "prometheus")
+PACKAGES = ("pgbouncer", "libc-ares2", "prometheus", "libfaketime", "etcd-server", "etcd-client")
 
 
 def fetch(packages):

@@ -7,6 +7,9 @@ import msgspec
 
 from tenure.stores.dynamodb import DynamoStore
 from tenure.stores.dynamodb.inserting import reservation_item
+from tenure.stores.etcd import EtcdStore
+from tenure.stores.etcd.client import TXN
+from tenure.stores.etcd.requests import Txn, delete, put
 from tenure.stores.memory import MemoryStore
 from tenure.stores.postgres import PostgresStore
 from tenure.stores.sharded import ShardedStore
@@ -75,25 +78,21 @@ class Postgres:
             await store._connections.fetch(f"DELETE FROM tenure.{table} WHERE id = $1", task_id)
 
 
-class Sharded:
-    """Three stores of two kinds as one."""
+class Etcd:
+    """One server for all tests, and a prefix for each."""
 
     def __init__(self, request):
-        self.kinds = [Sqlite(request), Memory(request), Memory(request)]
+        self.url = request.getfixturevalue("etcd_url")
 
     async def open(self, clock):
-        store = ShardedStore.of([await kind.open(clock) for kind in self.kinds])
-        await store.open()
-        return store
+        return EtcdStore(self.url, clock)
 
     async def plant(self, store, reservation):
-        number = store.places.of_text(reservation.identity)
-        await self.kinds[number].plant(store.shards[number].store, reservation)
+        key, value = store._db.layout.reservation(reservation.identity), msgspec.json.encode(reservation)
+        await store._client.ask(TXN, Txn(success=[put(key, value)]))
 
     async def lose(self, store, task_id):
-        (task,) = await store.get([task_id])
-        number = store.part_of(task).number
-        await self.kinds[number].lose(store.shards[number].store, task_id)
+        await store._client.ask(TXN, Txn(success=[delete(store._db.layout.task(task_id))]))
 
 
 class DynamoDB:
@@ -115,4 +114,32 @@ class DynamoDB:
         await parts.table.write(parts.table.delete(parts.keys.task(task_id)))
 
 
-KINDS = {"memory": Memory, "sqlite": Sqlite, "postgres": Postgres, "dynamodb": DynamoDB, "sharded": Sharded}
+class Sharded:
+    """Three stores of two kinds as one."""
+
+    def __init__(self, request):
+        self.kinds = [Sqlite(request), Memory(request), Memory(request)]
+
+    async def open(self, clock):
+        store = ShardedStore.of([await kind.open(clock) for kind in self.kinds])
+        await store.open()
+        return store
+
+    async def plant(self, store, reservation):
+        number = store.places.of_text(reservation.identity)
+        await self.kinds[number].plant(store.shards[number].store, reservation)
+
+    async def lose(self, store, task_id):
+        (task,) = await store.get([task_id])
+        number = store.part_of(task).number
+        await self.kinds[number].lose(store.shards[number].store, task_id)
+
+
+KINDS = {
+    "memory": Memory,
+    "sqlite": Sqlite,
+    "postgres": Postgres,
+    "sharded": Sharded,
+    "dynamodb": DynamoDB,
+    "etcd": Etcd,
+}

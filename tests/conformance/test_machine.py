@@ -7,6 +7,7 @@ import pytest
 from hypothesis import settings
 
 from tenure.stores.dynamodb import DynamoStore
+from tenure.stores.etcd import EtcdStore
 from tenure.stores.postgres import PostgresStore
 from tenure.stores.sqlite import SqliteStore
 from tenure.testing.conformance.machine import StoreMachine
@@ -41,6 +42,23 @@ class TestPostgresMachine(PostgresMachine.TestCase):
 @pytest.fixture(scope="session")
 def _machine_server(empty_postgres):
     PostgresMachine.empty = staticmethod(empty_postgres)
+
+
+class EtcdMachine(StoreMachine):
+    empty = None
+
+    def open_store(self, clock):
+        return EtcdStore(self.empty(), clock)
+
+
+@pytest.mark.usefixtures("_machine_etcd")
+class TestEtcdMachine(EtcdMachine.TestCase):
+    settings = StoreMachine.TestCase.settings
+
+
+@pytest.fixture(scope="session")
+def _machine_etcd(empty_etcd):
+    EtcdMachine.empty = staticmethod(empty_etcd)
 
 
 class DynamoMachine(StoreMachine):

@@ -74,6 +74,7 @@ def test_an_unknown_option_is_answered_with_the_known_ones():
         ("postgresql://user@host/db", "postgres"),
         ("postgres://user@host/db", "postgres"),
         ("dynamodb://table", "dynamodb"),
+        ("etcd://host", "etcd"),
     ],
 )
 def test_a_store_that_needs_more_names_the_line_to_install_it(url, extra, monkeypatch):

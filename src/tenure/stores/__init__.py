@@ -19,6 +19,7 @@ EXAMPLES = {
     "sqlite": "sqlite:///jobs.db",
     "postgresql": "postgresql://user@host/database",
     "dynamodb": "dynamodb://table?region=eu-central-1",
+    "etcd": "etcd://host1:2379,host2:2379,host3:2379/prefix",
 }
 
 
@@ -61,6 +62,12 @@ def _open_one(url: str, clock: Callable[[], datetime] | None) -> Store:
         except ModuleNotFoundError:
             raise MissingExtra("A dynamodb store", "dynamodb") from None
         return DynamoStore(url, **timed)
+    if scheme == "etcd":
+        try:
+            from tenure.stores.etcd import EtcdStore
+        except ModuleNotFoundError:
+            raise MissingExtra("An etcd store", "etcd") from None
+        return EtcdStore(url, **timed)
     try:
         from tenure.stores.postgres import PostgresStore
     except ModuleNotFoundError:

@@ -1,0 +1,5 @@
+"""Tasks in etcd."""
+
+from tenure.stores.etcd.store import EtcdStore
+
+__all__ = ["EtcdStore"]

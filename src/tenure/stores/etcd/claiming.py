@@ -1,0 +1,193 @@
+"""Claims: one read that shows what is due, then one transaction for each group of tasks that are taken.
+
+A claim does not touch the record. It takes the due entry away, which only one can do, and puts a
+claim beside the record; the revision at which that happens is the fence.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+import msgspec
+
+from tenure import lifecycle
+from tenure.errors import DamagedRecord
+from tenure.stores.base import PAUSE, Claimed, Want, paused_queues
+from tenure.stores.etcd.damage import discard, set_aside
+from tenure.stores.etcd.database import Database
+from tenure.stores.etcd.lapsing import enter_lease, overdue_ops, settle_overdue
+from tenure.stores.etcd.layout import Due, Lane, after, moment, name, plain, read_lane, unpack
+from tenure.stores.etcd.noting import read_notes
+from tenure.stores.etcd.records import Claim, Sight, claimed, read_pairs
+from tenure.stores.etcd.requests import KeyValue, created_at, get, unmodified, walk
+from tenure.stores.etcd.turns import LIMIT as TURNS
+from tenure.stores.etcd.turns import RUNNING, settle_turns
+from tenure.stores.etcd.writing import Batch
+from tenure.task import Task, TaskStatus, decode
+from tenure.times import from_text
+
+GROUP = 60
+"""Tasks that one transaction takes: there is room for 127 conditions, and each has up to two."""
+TRIES = 50
+
+_due_decoder = msgspec.json.Decoder(Due)
+
+
+class Candidate(NamedTuple):
+    """A due entry. Candidates sort in the order in which tasks are claimed."""
+
+    rank: tuple[int, bytes, bytes, bytes]
+    lane: Lane
+    task_id: str
+    key: bytes
+    revision: int
+    due: Due
+
+
+class Search:
+    """One claim of a worker."""
+
+    def __init__(self, db: Database, lanes: set[Lane], want: Want, now: datetime) -> None:
+        self.db, self.lanes, self.want, self.now = db, lanes, want, now
+        self.tasks: list[tuple[tuple[int, bytes, bytes, bytes], Task]] = []
+        self.settled: list[Task] = []
+        self.queues: set[str] = set()
+        self.sweeping = True
+
+    async def run(self) -> Claimed:
+        """Settle what time has caught up with, take what is due, and say when more will be."""
+        beaten = 0
+        for _ in range(TRIES):
+            left = self.want.count - len(self.tasks)
+            # Where others are claiming too, look further than they do.
+            candidates = await self._look(left if beaten < 2 else 4 * left)
+            if candidates is None:
+                continue
+            if not left or not candidates:
+                break
+            if beaten > 1 and len(candidates) > left:
+                start = random.randrange(len(candidates) - left + 1)  # noqa: S311 - spreading workers
+                candidates = candidates[start:]
+            if await self._take(candidates[:left]):
+                break
+            beaten += 1
+        tasks = [task for _, task in sorted(self.tasks, key=lambda taken: taken[0])]
+        return Claimed(tasks, self.settled, None if tasks else await self._next_due())
+
+    async def _look(self, count: int) -> list[Candidate] | None:
+        """What is due, in order; None when something had to be settled before."""
+        layout = self.db.layout
+        pauses, unsettled = layout.folder(b"note", name(PAUSE)), layout.folder(b"unsettled")
+        marks = [layout.folder(b"lane", name(queue)) for queue in self.want.queues]
+        wanted = self._wanted()
+        found = await self.db.read(
+            [
+                walk(pauses, after(pauses)),
+                walk(unsettled, after(unsettled), TURNS),
+                *overdue_ops(self.db, self.now, 1, 1),
+                *(walk(mark, after(mark), keys_only=True) for mark in marks),
+                *self._due_ops(wanted, count),
+            ]
+        )
+        self.queues = set(self.want.queues) - paused_queues(read_notes(PAUSE, found[0]), self.now)
+        if found[1]:
+            await settle_turns(self.db, found[1])
+            return None
+        if (found[2] or found[3]) and self.sweeping:
+            settled = await settle_overdue(self.db, self.now)
+            self.settled += settled
+            # What another settles at this moment is not waited for.
+            self.sweeping = bool(settled)
+            return None
+        self.lanes.update(read_lane(kv.key) for kvs in found[4 : 4 + len(marks)] for kv in kvs)
+        lanes = list(zip(wanted, found[4 + len(marks) :], strict=True))
+        if new := [lane for lane in self._wanted() if lane not in wanted]:
+            lanes += zip(new, await self.db.read(self._due_ops(new, count)), strict=True)
+        candidates = [_candidate(lane, kv) for lane, kvs in lanes if lane.queue in self.queues for kv in kvs]
+        return sorted(each for each in candidates if not self._is_late(each))[: max(count, 0)]
+
+    def _wanted(self) -> list[Lane]:
+        return [lane for lane in self.lanes if lane.queue in self.want.queues and lane.type in self.want.types]
+
+    def _due_ops(self, lanes: Sequence[Lane], count: int) -> list[object]:
+        folders = [self.db.layout.due_folder(lane) for lane in lanes]
+        until = moment(self.now) + b"0"
+        return [walk(folder, folder + until, max(count, 1)) for folder in folders]
+
+    def _is_late(self, candidate: Candidate) -> bool:
+        return candidate.due.expires_at is not None and self.now >= candidate.due.expires_at
+
+    async def _take(self, candidates: Sequence[Candidate]) -> bool:
+        groups = [candidates[start : start + GROUP] for start in range(0, len(candidates), GROUP)]
+        return all(await asyncio.gather(*(self._take_group(group) for group in groups)))
+
+    async def _take_group(self, group: Sequence[Candidate]) -> bool:
+        """Take all of these, or none when another was faster with one of them."""
+        db, layout, want = self.db, self.db.layout, self.want
+        batch = Batch()
+        ends = lifecycle.later(self.now, want.lease)
+        claims = {}
+        for each in group:
+            claims[each.task_id] = claim = Claim(
+                want.worker_id, self.now, ends, want.types[each.lane.type], above=each.due.fence
+            )
+            batch.compares.append(unmodified(each.key, each.revision))
+            batch.deletes.add(each.key)
+            batch.puts[layout.claim(each.task_id)] = msgspec.json.encode(claim)
+            batch.reads.append(get(layout.task(each.task_id)))
+            if each.due.expires_at is not None:
+                batch.deletes.add(layout.deadline(each.due.expires_at, each.rank[2], each.task_id))
+            if each.due.ordering_key is not None:
+                batch.compares.append(created_at(layout.unsettled(each.due.ordering_key), 0))
+                batch.puts[layout.turn(each.due.ordering_key)] = RUNNING
+            for status, change in ((TaskStatus.Pending, -1), (TaskStatus.Running, 1)):
+                batch.counts[each.lane.queue, each.lane.type, status.value] += change
+        enter_lease(db, batch, ends, claims)
+        outcome = await db.commit(batch)
+        if not outcome.done:
+            return False
+        if outcome.answers is None:
+            records = [record for record, _ in await read_pairs(db.client, layout, list(claims))]
+        else:
+            found = [answer.response_range.kvs for answer in outcome.answers[: len(group)]]
+            records = [kvs[0] if kvs else None for kvs in found]
+        whole = True
+        for each, record in zip(group, records, strict=True):
+            if record is None:
+                await discard(db, each.task_id, each.lane)
+            whole &= record is not None and await self._took(each, record, claims[each.task_id], outcome.revision)
+        return whole
+
+    async def _took(self, each: Candidate, record: KeyValue, claim: Claim, revision: int) -> bool:
+        place, json = unpack(record.value)
+        try:
+            task = decode(json, each.task_id)
+        except DamagedRecord as damage:
+            await set_aside(self.db, damage, self.now)
+            return False
+        if task.status is TaskStatus.Pending:
+            task = claimed(task, claim, revision)
+        self.db.memory.put(task.id, Sight(task.version, place, record.mod_revision, revision))
+        self.tasks.append((each.rank, task))
+        return True
+
+    async def _next_due(self) -> datetime | None:
+        """When the next task comes due that this worker could take."""
+        lanes = [lane for lane in self._wanted() if lane.queue in self.queues]
+        if not lanes:
+            return None
+        folders = [self.db.layout.due_folder(lane) for lane in lanes]
+        since = moment(self.now) + b"0"
+        found = await self.db.read([walk(folder + since, after(folder), 1, keys_only=True) for folder in folders])
+        times = [kv.key.split(b"/")[-3] for kvs in found for kv in kvs]
+        return from_text(min(times).decode()) if times else None
+
+
+def _candidate(lane: Lane, kv: KeyValue) -> Candidate:
+    at, place, end = kv.key.split(b"/")[-3:]
+    rank = (-lane.priority, at, place, end)
+    return Candidate(rank, lane, plain(end), kv.key, kv.mod_revision, _due_decoder.decode(kv.value))

@@ -1,0 +1,180 @@
+"""Requests to a cluster: each has a deadline, and a member that does not answer is left for the next one."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from tenure.errors import StoreUnavailable
+from tenure.stores.etcd.address import Address
+from tenure.stores.etcd.requests import OPS_LIMIT, Txn, answers
+from tenure.stores.etcd.trouble import explained, is_away, wants_login
+from tenure.stores.etcd.wire import message
+
+TXN, WATCH = "KV/Txn", "Watch/Watch"
+_ANSWERS = {
+    TXN: "TxnResponse",
+    "Lease/LeaseGrant": "LeaseGrantResponse",
+    "Lease/LeaseRevoke": "LeaseRevokeResponse",
+    "Auth/Authenticate": "AuthenticateResponse",
+    "Maintenance/Status": "StatusResponse",
+    WATCH: "WatchResponse",
+    "Lease/LeaseKeepAlive": "LeaseKeepAliveResponse",
+}
+_OPTIONS = (
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_send_message_length", -1),
+    ("grpc.enable_http_proxy", 0),
+    ("grpc.use_local_subchannel_pool", 1),
+    # A member that comes back is noticed within a second.
+    ("grpc.initial_reconnect_backoff_ms", 50),
+    ("grpc.min_reconnect_backoff_ms", 1000),
+    ("grpc.max_reconnect_backoff_ms", 1000),
+    # A connection that leads nowhere any more is noticed too; servers refuse more pings than one in five seconds.
+    ("grpc.keepalive_time_ms", 10_000),
+    ("grpc.keepalive_timeout_ms", 3_000),
+    ("grpc.http2.max_pings_without_data", 0),
+)
+PAUSE = 0.05
+"""Seconds between two tries, so that a cluster without a leader is not flooded."""
+
+
+class Unanswered(StoreUnavailable):
+    """Nobody can tell from this alone whether the request took effect."""
+
+
+class Client:
+    """The members of one cluster, of which one is asked until it fails."""
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self.revision = 0
+        self._channels: dict[str, grpc.aio.Channel] = {}
+        self._calls: dict[tuple[str, str], Any] = {}
+        self._current = 0
+        self._token: str | None = None
+        self._login = asyncio.Lock()
+        self._closed = False
+
+    @property
+    def patience(self) -> float:
+        """Seconds that one member gets for one answer."""
+        return self.address.timeout / 3
+
+    @property
+    def endpoint(self) -> str:
+        """The member that is asked at present."""
+        return self.address.endpoints[self._current % len(self.address.endpoints)]
+
+    async def read(self, ops: Sequence[Any]) -> list[Any]:
+        """The answers to reads of one moment. There may be more of them than one transaction takes: then of several."""
+        if len(ops) <= OPS_LIMIT:
+            response = await self.ask(TXN, Txn(success=ops))
+            return list(answers(response.responses))
+        parts = [ops[start : start + OPS_LIMIT] for start in range(0, len(ops), OPS_LIMIT)]
+        return [answer for part in await asyncio.gather(*map(self.read, parts)) for answer in part]
+
+    async def ask(self, path: str, request: Any) -> Any:
+        """Make a request that does no harm when it is made twice, until a member answers or patience ends."""
+        deadline = time.monotonic() + self.address.timeout
+        while True:
+            try:
+                return await self.tell(path, request)
+            except Unanswered:
+                if time.monotonic() + PAUSE >= deadline:
+                    raise
+                await asyncio.sleep(PAUSE)
+
+    async def tell(self, path: str, request: Any) -> Any:
+        """Make a request once."""
+        try:
+            return await self._authorized(path, request)
+        except grpc.aio.AioRpcError as error:
+            trouble = explained(error, self.endpoint)
+            if is_away(error):
+                self._current += 1
+                raise Unanswered(str(trouble)) from error
+            raise trouble from error
+        except grpc.aio.UsageError as error:
+            raise _closed() from error
+
+    async def _authorized(self, path: str, request: Any) -> Any:
+        try:
+            return await self._once(path, request)
+        except grpc.aio.AioRpcError as error:
+            if self.address.user is None or not wants_login(error):
+                raise
+        # The request was refused before it was looked at: with a new token it can be made again.
+        await self.log_in(self._token)
+        return await self._once(path, request)
+
+    async def _once(self, path: str, request: Any) -> Any:
+        response = await self.call(path)(request, timeout=self.patience, metadata=await self.metadata())
+        self.revision = max(self.revision, response.header.revision)
+        return response
+
+    async def metadata(self) -> tuple[tuple[str, str], ...]:
+        """What goes with every request: a member that has no leader is to say so, and who we are."""
+        if self.address.user is not None and self._token is None:
+            await self.log_in(None)
+        leader = ("hasleader", "true")
+        return (leader,) if self._token is None else (leader, ("token", self._token))
+
+    async def log_in(self, stale: str | None) -> None:
+        """Get a token, unless another request has got one meanwhile."""
+        async with self._login:
+            if self._token != stale:
+                return
+            request = message("AuthenticateRequest")(name=self.address.user, password=self.address.password)
+            answer = await self.call("Auth/Authenticate")(request, timeout=self.patience)
+            self._token = answer.token
+
+    def call(self, path: str) -> Any:
+        """The function that makes a request to the current member."""
+        if self._closed:
+            raise _closed()
+        endpoint = self.endpoint
+        known = self._calls.get((endpoint, path))
+        if known is not None:
+            return known
+        channel = self._channels.get(endpoint)
+        if channel is None:
+            channel = self._channels[endpoint] = _connect(endpoint, self.address)
+        make = channel.stream_stream if path in (WATCH, "Lease/LeaseKeepAlive") else channel.unary_unary
+        made: Any = make(
+            f"/etcdserverpb.{path}",
+            request_serializer=lambda request: request.SerializeToString(),
+            response_deserializer=message(_ANSWERS[path]).FromString,
+        )
+        self._calls[endpoint, path] = made
+        return made
+
+    def move_on(self) -> None:
+        """Ask the next member from now on."""
+        self._current += 1
+
+    async def close(self) -> None:
+        """Let go of all connections."""
+        self._closed = True
+        channels, self._channels = list(self._channels.values()), {}
+        self._calls.clear()
+        for channel in channels:
+            await channel.close()
+
+
+def _closed() -> StoreUnavailable:
+    return StoreUnavailable("This queue is closed. Connect again.")
+
+
+def _connect(endpoint: str, address: Address) -> grpc.aio.Channel:
+    if not address.tls:
+        return grpc.aio.insecure_channel(endpoint, options=_OPTIONS)
+    ca, key, cert = (
+        None if name is None else Path(name).read_bytes() for name in (address.ca, address.key, address.cert)
+    )
+    return grpc.aio.secure_channel(endpoint, grpc.ssl_channel_credentials(ca, key, cert), options=_OPTIONS)

@@ -1,0 +1,114 @@
+"""What time has caught up with: leases that have run out, deadlines that have passed.
+
+Each claim of a batch leaves one entry `lease/<end>/<number>` with the ids that it took. A lease only gets longer,
+so no claim lapses before an entry that names it; when that time has come, the claims themselves are looked at,
+and those that were renewed are entered again at their new end.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+import msgspec
+
+from tenure import lifecycle
+from tenure.errors import DamagedRecord
+from tenure.stores.base import Change
+from tenure.stores.etcd.changing import swap
+from tenure.stores.etcd.damage import set_aside
+from tenure.stores.etcd.database import Database
+from tenure.stores.etcd.layout import moment, plain
+from tenure.stores.etcd.records import Stored, read_claim
+from tenure.stores.etcd.requests import KeyValue, get, unmodified, walk
+from tenure.stores.etcd.writing import Batch
+from tenure.task import Task
+
+ENTRIES = 30
+SWEEP = 500
+
+
+def enter_lease(db: Database, batch: Batch, ends: datetime, ids: Iterable[str]) -> None:
+    """Note when the leases of these claims end at the earliest."""
+    key = db.layout.key(b"lease", moment(ends), secrets.token_hex(6).encode())
+    batch.puts[key] = msgspec.json.encode(list(ids))
+
+
+def overdue_ops(db: Database, now: datetime, leases: int, deadlines: int) -> list[object]:
+    """The reads that tell whether anything can be overdue."""
+    until = moment(now) + b"0"
+    return [
+        walk(db.layout.folder(b"lease"), db.layout.key(b"lease", until), leases),
+        walk(db.layout.folder(b"deadline"), db.layout.key(b"deadline", until), deadlines, keys_only=True),
+    ]
+
+
+async def overdue(db: Database, now: datetime, limit: int) -> list[Stored]:
+    """Running tasks whose lease has run out and pending ones past their deadline, longest overdue first."""
+    entries, deadlines = await db.read(overdue_ops(db, now, 0, limit))
+    if not entries and not deadlines:
+        return []
+    ids = [plain(found.key.rpartition(b"/")[2]) for found in deadlines]
+    lapsed: list[str] = []
+    for start in range(0, len(entries), ENTRIES):
+        lapsed += await _lapsed(db, entries[start : start + ENTRIES], now)
+    late = []
+    for stored in await _sound(db, [*dict.fromkeys([*lapsed, *ids])], now):
+        if lifecycle.overdue(stored.task, now) is not None:
+            since = stored.task.lease_expires_at or stored.task.expires_at or now
+            late.append((since, stored.place, stored.task.id, stored))
+    return [stored for *_, stored in sorted(late, key=lambda entry: entry[:3])[:limit]]
+
+
+async def settle_overdue(db: Database, now: datetime) -> list[Task]:
+    """End claims that have lapsed and tasks that are late; what another settles at this moment is left to it."""
+    changes = [
+        Change(stored.task, after, if_unrenewed=True)
+        for stored in await overdue(db, now, SWEEP)
+        if (after := lifecycle.overdue(stored.task, now)) is not None
+    ]
+    done = await swap(db, changes)
+    return [change.after for change, fits in zip(changes, done, strict=True) if fits]
+
+
+async def _lapsed(db: Database, entries: Sequence[KeyValue], now: datetime) -> list[str]:
+    """The ids whose lease is over. Entries are tidied up on the way, and are not missed if that fails."""
+    named = [msgspec.json.decode(entry.value, type=list[str]) for entry in entries]
+    ids = [task_id for names in named for task_id in names]
+    found = (
+        dict(zip(ids, await db.read([get(db.layout.claim(task_id)) for task_id in ids]), strict=True)) if ids else {}
+    )
+    batch = Batch()
+    lapsed: list[str] = []
+    for entry, names in zip(entries, named, strict=True):
+        ends = {task_id: read_claim(found[task_id][0].value).lease_expires_at for task_id in names if found[task_id]}
+        over = [task_id for task_id in names if task_id in ends and ends[task_id] <= now]
+        lapsed += over
+        later = [task_id for task_id in ends if ends[task_id] > now]
+        if len(over) == len(names):
+            continue
+        batch.compares.append(unmodified(entry.key, entry.mod_revision))
+        if later:
+            enter_lease(db, batch, min(ends[task_id] for task_id in later), later)
+        if over:
+            batch.puts[entry.key] = msgspec.json.encode(over)
+        else:
+            batch.deletes.add(entry.key)
+    if batch.compares:
+        await db.commit(batch)
+    return lapsed
+
+
+async def _sound(db: Database, ids: Sequence[str], now: datetime) -> list[Stored]:
+    """The tasks with these ids; those that cannot be read are set aside."""
+    try:
+        return [stored for stored in await db.tasks(ids) if stored is not None]
+    except DamagedRecord:
+        sound: list[Stored] = []
+        for task_id in ids:
+            try:
+                sound += [stored for stored in await db.tasks([task_id]) if stored is not None]
+            except DamagedRecord as damage:
+                await set_aside(db, damage, now)
+        return sound
