@@ -136,8 +136,7 @@ async def test_a_retry_is_due_from_the_end_of_its_back_off_on(queue, store, cloc
 
 @moments
 async def test_leases_of_two_lengths_end_each_in_its_own_time(queue, store, clock, shift, reached):
-    first, second = await queue.submit("greet"), await queue.submit("greet")
-    await claim_one(store, lease=LEASE)
-    await claim_one(store, lease=LEASE + SECOND)
+    await queue.submit_many([("greet", 1), ("greet", 2)])
+    first, second = await claim_one(store, lease=LEASE), await claim_one(store, lease=LEASE + SECOND)
     clock.advance(LEASE + SECOND + shift)
-    assert ids(await claim(store, 2, by="w2")) == ([first.id, second.id] if reached else [first.id])
+    assert set(ids(await claim(store, 2, by="w2"))) == ({first.id, second.id} if reached else {first.id})
