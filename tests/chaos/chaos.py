@@ -1,6 +1,6 @@
-"""Worker processes on one SQLite file, killed and frozen at random; afterwards everything is accounted for.
+"""Producers and workers on every store, killed, frozen, cut off and with wrong clocks; then everything is accounted for.
 
-python tests/chaos/chaos.py --seconds 60 --tasks 10000 --workers 4 --seed 7
+python tests/chaos/chaos.py --seconds 60 --tasks 10000 --workers 4 --seed 7 --stores sqlite,postgresql
 """
 
 import argparse
@@ -15,60 +15,70 @@ import tempfile
 import time
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 from chaos_account import account
-from chaos_work import LEASE
-from rich.console import Console
-from rich.table import Table
+from chaos_places import PLACES
+from chaos_report import show, write
+from chaos_work import LEASE, NO_STORE, POISONED
 
-from tenure import TaskStatus, connect
+sys.path.append(str(Path(__file__).parent.parent))
+
+import debian
+from tenure import StoreError, TaskStatus, connect
 
 HERE = Path(__file__).parent
 PRODUCERS = 2
 DRAIN_PATIENCE = 120.0
+SKEWS = ("+3600", "-3600", "-86400")
+"""Seconds by which the clock of a client is wrong."""
+STARTING = SimpleNamespace(returncode=0)
+"""Stands for a process that is being started."""
 
 
 class Chaos:
     """One run: its processes, its faults and its files."""
 
-    end = signal.SIGKILL
-
-    def __init__(self, folder, *, seconds, tasks, workers, seed):
+    def __init__(self, folder, place, *, seconds, tasks, workers, seed):
         self.folder = Path(folder)
-        self.url = f"sqlite:///{self.folder}/jobs.db"
+        self.place = place
         self.seconds, self.tasks, self.seed = seconds, tasks, seed
-        self.dice = random.Random(f"faults {seed}")
+        self.dice = random.Random(f"clocks {seed}")
         self.workers = [None] * workers
-        self.producers = []
+        self.producers = [None] * PRODUCERS
         self.faults = Counter()
         self.started = 0
         self.broken = []
         self.figures = {}
 
     async def run(self):
-        async with connect(self.url) as queue:
+        async with self.place:
+            await self._with(connect(self.place.url))
+        return self
+
+    async def _with(self, connecting):
+        async with connecting as queue:
             try:
-                self.producers = [await self._produce(part) for part in range(PRODUCERS)]
+                for part in range(PRODUCERS):
+                    await self._produce(part)
                 await self._make_trouble()
                 await self._drain(queue)
                 await self._stop()
             finally:
                 for process in [*self.workers, *self.producers]:
                     if process is not None and process.returncode is None:
-                        process.kill()
+                        send(process, signal.SIGKILL)
                         await process.wait()
             self.figures, broken = await account(
                 queue, self.folder.glob("acknowledged-*"), self.folder.glob("executions-*")
             )
-            self.broken += broken
-        self.broken += self._locked()
-        return self
+        self.broken += [*broken, *self._locked()]
 
     async def _produce(self, part):
-        return await self._start(
+        self.producers[part] = await self._start(
             "chaos_producer.py",
             self.folder / f"acknowledged-{part}",
-            self.tasks,
+            int(self.tasks * self.place.pace),
             self.seed,
             self.seconds * 0.7,
             part,
@@ -79,59 +89,112 @@ class Chaos:
     async def _start(self, program, *arguments, log):
         with (self.folder / f"{log}.log").open("ab") as errors:
             return await asyncio.create_subprocess_exec(
-                sys.executable, str(HERE / program), self.url, *map(str, arguments), stderr=errors
+                sys.executable,
+                str(HERE / program),
+                self.place.url,
+                *map(str, arguments),
+                stderr=errors,
+                env=self._surroundings(),
             )
+
+    def _surroundings(self):
+        """Every other client has a wrong clock, where time is the store's."""
+        if not self.place.own_clock or self.dice.random() < 0.5:
+            return dict(os.environ)
+        self.faults["clock wrong"] += 1
+        return {
+            **os.environ,
+            "LD_PRELOAD": str(debian.FOLDER / "usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"),
+            "FAKETIME": self.dice.choice(SKEWS),
+            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+        }
 
     async def _keep_workers(self):
         """Replace workers that are gone, as a supervisor would."""
         for place, worker in enumerate(self.workers):
-            if worker is None or worker.returncode is not None:
-                if worker is not None and worker.returncode > 0:
-                    self.faults["poisoned"] += 1
+            if worker is not STARTING and (worker is None or worker.returncode is not None):
+                if worker is not None:
+                    self._note_end(worker.returncode)
                 self.started += 1
+                self.workers[place] = STARTING
                 self.workers[place] = await self._start(
                     "chaos_worker.py", self.folder / f"executions-{self.started}", log=f"worker-{self.started}"
                 )
 
-    async def _make_trouble(self):
-        end = time.monotonic() + self.seconds
-        frozen = []
-        while time.monotonic() < end:
-            await self._keep_workers()
-            await asyncio.sleep(self.dice.uniform(0.1, 1.0))
-            victim = self.dice.choice(self.workers)
-            if victim.returncode is not None:
-                continue
-            if self.dice.random() < 0.75:
-                self.faults["killed"] += 1
-                send(victim, self.end)
-                await victim.wait()
-            else:
-                frozen.append(asyncio.create_task(self._freeze(victim, LEASE * self.dice.uniform(1.2, 2))))
-        await asyncio.gather(*frozen)
+    def _note_end(self, code):
+        if code == POISONED:
+            self.faults["worker poisoned"] += 1
+        elif code not in (-signal.SIGKILL, NO_STORE):
+            self.broken.append(f"a worker crashed with {code}; see its log")
 
-    async def _freeze(self, victim, seconds):
+    async def _keep_producers(self):
+        for part, producer in enumerate(self.producers):
+            if producer.returncode == -signal.SIGKILL:
+                self.producers[part] = STARTING
+                await self._produce(part)
+
+    async def _make_trouble(self):
+        """Faults of processes and of the store at the same time, one of each kind at a time."""
+        end = time.monotonic() + self.seconds
+        mine = {
+            "worker killed": self._kill_worker,
+            "worker frozen past its lease": self._freeze,
+            "producer killed": self._kill_producer,
+        }
+        await self._keep_workers()
+        await asyncio.gather(self._repeat(mine, [6, 2, 1], end), self._repeat(self.place.faults(), None, end))
+
+    async def _repeat(self, faults, weights, end):
+        dice = random.Random(f"{' '.join(faults)} {self.seed}")
+        while time.monotonic() < end:
+            await asyncio.sleep(dice.uniform(0.05, 0.5))
+            await self._keep_workers()
+            await self._keep_producers()
+            (name,) = dice.choices(list(faults), weights)
+            with contextlib.suppress(TimeoutError):
+                if await faults[name](dice) is not False:
+                    self.faults[name] += 1
+
+    async def _kill_worker(self, dice):
+        return await self._kill(dice.choice(self.workers))
+
+    async def _kill_producer(self, dice):
+        return await self._kill(dice.choice(self.producers))
+
+    async def _kill(self, victim):
+        if victim.returncode is not None:
+            return False
+        send(victim, signal.SIGKILL)
+        await victim.wait()
+        return True
+
+    async def _freeze(self, dice):
         """A worker that stands still for longer than its leases, and then goes on as if nothing had happened."""
-        self.faults["frozen past the lease"] += 1
+        victim = dice.choice(self.workers)
+        if victim.returncode is not None:
+            return False
         send(victim, signal.SIGSTOP)
-        await asyncio.sleep(seconds)
+        await asyncio.sleep(LEASE * dice.uniform(1.2, 2))
         send(victim, signal.SIGCONT)
+        return True
 
     async def _drain(self, queue):
         """Once the faults have stopped, everything ends."""
-        for producer in self.producers:
-            if await producer.wait() != 0:
-                self.broken.append(f"a producer ended with {producer.returncode}; see its log")
         end = time.monotonic() + DRAIN_PATIENCE
-        while True:
+        while time.monotonic() < end:
             await self._keep_workers()
-            counts = await queue.counts()
-            if not counts[TaskStatus.Pending] and not counts[TaskStatus.Running]:
-                return
-            if time.monotonic() > end:
-                self.broken.append(f"not everything ended within {DRAIN_PATIENCE:g} s after the last fault")
-                return
+            await self._keep_producers()
+            if all(producer.returncode is not None for producer in self.producers):
+                with contextlib.suppress(StoreError):
+                    counts = await queue.counts()
+                    if not counts[TaskStatus.Pending] and not counts[TaskStatus.Running]:
+                        break
             await asyncio.sleep(0.1)
+        else:
+            self.broken.append(f"not everything ended within {DRAIN_PATIENCE:g} s after the last fault")
+        for producer in self.producers:
+            if producer.returncode != 0:
+                self.broken.append(f"a producer ended with {producer.returncode}; see its log")
 
     async def _stop(self):
         for worker in self.workers:
@@ -148,15 +211,6 @@ class Chaos:
             if "database is locked" in file.read_text(errors="replace"):
                 yield f"{file.name}: somebody saw 'database is locked'"
 
-    def table(self):
-        table = Table(title=f"chaos, seed {self.seed}")
-        table.add_column("what")
-        table.add_column("count", justify="right")
-        for name, count in {"workers started": self.started, **self.faults, **self.figures}.items():
-            table.add_row(name, f"{count:,}")
-        table.add_row("broken promises", f"{len(self.broken):,}", style="bold red" if self.broken else "bold green")
-        return table
-
 
 def send(process, number):
     """A signal, straight from the system: asyncio's own way reaps a child that has just died under its watcher."""
@@ -167,22 +221,27 @@ def send(process, number):
 
 def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--seconds", type=float, default=60)
+    options.add_argument("--seconds", type=float, default=45)
     options.add_argument("--tasks", type=int, default=10_000)
     options.add_argument("--workers", type=int, default=4)
     options.add_argument("--seed", type=int, default=secrets.randbelow(1_000_000))
+    options.add_argument("--stores", default=",".join(PLACES))
     options.add_argument("--folder", help="keep the files of the run here")
+    options.add_argument("--write", help="write the figures to this page")
     given = options.parse_args()
-    with contextlib.ExitStack() as stack:
-        folder = given.folder or stack.enter_context(tempfile.TemporaryDirectory(prefix="tenure-chaos-"))
-        Path(folder).mkdir(exist_ok=True)
-        chaos = Chaos(folder, seconds=given.seconds, tasks=given.tasks, workers=given.workers, seed=given.seed)
-        asyncio.run(chaos.run())
-    console = Console()
-    console.print(chaos.table())
-    for sentence in chaos.broken[:50]:
-        console.print(sentence, style="red", highlight=False)
-    return 1 if chaos.broken else 0
+    runs = []
+    for name in given.stores.split(","):
+        with contextlib.ExitStack() as stack:
+            folder = given.folder or stack.enter_context(tempfile.TemporaryDirectory(prefix="tenure-chaos-"))
+            folder = Path(folder, name)
+            folder.mkdir(parents=True)
+            place = PLACES[name](folder)
+            words = {"seconds": given.seconds, "tasks": given.tasks, "workers": given.workers, "seed": given.seed}
+            runs.append(asyncio.run(Chaos(folder, place, **words).run()))
+    show(runs)
+    if given.write:
+        write(runs, Path(given.write))
+    return 1 if any(run.broken for run in runs) else 0
 
 
 if __name__ == "__main__":

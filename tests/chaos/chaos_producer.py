@@ -1,31 +1,46 @@
 """A producer of a chaos run: `chaos_producer.py URL FILE COUNT SEED SECONDS PART PARTS`.
 
-It submits its part of the plan, spread over the time, and writes down every task it was acknowledged.
+It submits its part of the plan, spread over the time, and writes down every task it was acknowledged. When a store
+does not answer, it submits again, as a careful program does. Started again, it goes on where its file ends.
 """
 
 import asyncio
+import contextlib
 import random
 import sys
+from pathlib import Path
 
+from chaos_account import read
 from chaos_work import plan
-from chaos_worker import Journal, counted
+from chaos_worker import Journal
 
-from tenure import connect
+from tenure import StoreUnavailable, connect
+
+
+async def insist(call):
+    """Again, until there is an answer."""
+    while True:
+        with contextlib.suppress(StoreUnavailable):
+            return await call()
+        await asyncio.sleep(random.uniform(0.02, 0.2))
 
 
 async def produce(url, path, count, seed, seconds, part, parts):
+    done = {line["job"] for line in read([Path(path)])} if Path(path).exists() else set()
     journal = Journal(path)
     lines = plan(int(count), seed)
-    mine = lines[int(part) :: int(parts)]
+    mine = [("own", line) for line in lines[int(part) :: int(parts)]]
     # Keys and chosen ids are submitted by several producers, whoever has the line.
-    shared = [job for line in lines for job in line if job.repeats > 1]
+    shared = "shared", [job for line in lines for job in line if job.repeats > 1]
 
-    async with connect(url) as queue:
-        counted(queue)
+    async with await insist(lambda: connect(url)) as queue:
 
-        async def submit(job):
-            task = await queue.submit(job.type, job.input, **job.options)
+        async def submit(job, name):
+            task = await insist(lambda: queue.submit(job.type, job.input, **job.options))
+            if job.cancel:
+                await insist(lambda: queue.cancel(task.id, "not needed", "the producer"))
             journal.write(
+                job=name,
                 id=task.id,
                 created=task.created,
                 due=task.available_at.isoformat() if task.created else None,
@@ -33,14 +48,15 @@ async def produce(url, path, count, seed, seconds, part, parts):
                 chosen=job.options.get("task_id"),
             )
 
-        async def walk(line):
+        async def walk(kind, line):
             pause = float(seconds) / max(len(line), 1)
             for job in line:
-                for _ in range(job.repeats):
-                    await submit(job)
-                await asyncio.sleep(random.random() * 2 * pause)
+                for turn in range(job.repeats):
+                    if (name := f"{kind} {job.number} {turn}") not in done:
+                        await submit(job, name)
+                        await asyncio.sleep(random.random() * 2 * pause / job.repeats)
 
-        await asyncio.gather(*(walk(line) for line in mine), walk(shared))
+        await asyncio.gather(*(walk(kind, line) for kind, line in (*mine, shared)))
 
 
 if __name__ == "__main__":

@@ -7,6 +7,8 @@ from typing import Any
 LEASE = 1.0
 POLL = 0.2
 KEYS = 20
+POISONED, NO_STORE = 9, 4
+"""How a worker ends that a handler has killed, and one that found no store when it started."""
 
 
 @dataclass
@@ -17,6 +19,8 @@ class Job:
     input: Any = None
     options: dict[str, Any] = field(default_factory=dict)
     repeats: int = 1
+    cancel: bool = False
+    number: int = 0
 
 
 def plan(count, seed):
@@ -28,6 +32,7 @@ def plan(count, seed):
     while len(tasks) < count:
         line = dice.randrange(KEYS)
         job = _job(dice, number, line, count)
+        job.number = number
         lines[line].append(job)
         # Jobs with the same key or chosen id are one task.
         tasks.add(job.options.get("task_id") or job.input["name"])
@@ -37,8 +42,23 @@ def plan(count, seed):
 
 def _job(dice, number, line, count):
     kind = dice.choices(
-        ["plain", "thread", "flaky", "doomed", "later", "expiring", "ordered", "keyed", "chosen", "urgent", "poison"],
-        [26, 8, 12, 4, 10, 8, 14, 6, 6, 5.9, 0.1],
+        [
+            "plain",
+            "thread",
+            "flaky",
+            "doomed",
+            "later",
+            "expiring",
+            "ordered",
+            "keyed",
+            "chosen",
+            "urgent",
+            "poison",
+            "long",
+            "again",
+            "cancelled",
+        ],
+        [22, 8, 12, 4, 9, 8, 14, 6, 6, 5, 0.1, 0.9, 3, 2],
     )[0]
     name = f"{kind} {number}"
     match kind:
@@ -60,6 +80,10 @@ def _job(dice, number, line, count):
             return Job("plain", {"name": name}, {"task_id": f"chosen-{dice.randrange(max(count // 60, 1))}"}, repeats=2)
         case "urgent":
             return Job("plain", {"name": name}, {"priority": dice.randrange(1, 4)})
+        case "again":
+            return Job("again", {"name": name}, {"max_reschedules": 3})
+        case "cancelled":
+            return Job("plain", {"name": name}, {"delay": 3600}, cancel=True)
         case "poison":
             return Job("poison", {"name": name}, {"max_attempts": 2})
     return Job(kind, {"name": name})

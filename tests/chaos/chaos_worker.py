@@ -5,11 +5,11 @@ import json
 import os
 import random
 import sys
-import time
+import threading
 
-from chaos_work import LEASE, POLL
+from chaos_work import LEASE, NO_STORE, POISONED, POLL
 
-from tenure import RetryPolicy, Worker, connect
+from tenure import RescheduleError, RetryPolicy, StoreUnavailable, Worker, connect
 
 
 class Journal:
@@ -61,7 +61,8 @@ async def work(url, path):
         @worker.task("thread")
         def thread(input, context):
             begin(context)
-            time.sleep(random.random() * 0.02)
+            # The library that makes clocks wrong does not know how to sleep.
+            threading.Event().wait(random.random() * 0.02)
             return input["name"]
 
         @worker.task("flaky")
@@ -76,13 +77,30 @@ async def work(url, path):
             begin(context)
             raise ValueError("never")
 
+        @worker.task("long")
+        async def long(input, context):
+            begin(context)
+            await asyncio.sleep(LEASE * random.uniform(1, 3))
+            return input["name"]
+
+        @worker.task("again")
+        async def again(input, context):
+            begin(context)
+            if context.task.reschedules < 2:
+                raise RescheduleError(0.05)
+            return input["name"]
+
         @worker.task("poison")
         async def poison(input, context):
             begin(context)
-            os._exit(9)
+            os._exit(POISONED)
 
         await worker.run()
 
 
 if __name__ == "__main__":
-    asyncio.run(work(*sys.argv[1:]))
+    try:
+        asyncio.run(work(*sys.argv[1:]))
+    except StoreUnavailable as error:
+        sys.stderr.write(f"{error}\n")
+        sys.exit(NO_STORE)
