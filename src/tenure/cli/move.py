@@ -124,10 +124,16 @@ async def copy(
     FROM is paused first and stays so, because its tasks live in TO from then on. Running
     tasks are waited for; those that do not end in time are left behind and named, and the
     exit code is 1: make the copy again later. Nothing is doubled by that.
+
+    If TO names the stores of FROM, in their order, and more, then the queue grows by these
+    shards: only what they will keep is moved. Stop the producers first.
     """
     from tenure import transfer
+    from tenure.growth import is_growth
     from tenure.queue import connect
 
+    if is_growth(_address(source), _address(target)):
+        return await _grow(session.out, _address(source), _address(target), wait)
     async with connect(_address(source)) as here, connect(_address(target)) as there:
         transfer.refuse_same(here, there)
         if pause:
@@ -137,6 +143,30 @@ async def copy(
     code = _finish(session.out, report, _moved(report))
     if pause and not session.out.as_json:
         session.out.note("The queues of FROM stay paused. Let producers and workers use TO from now on.")
+    return code
+
+
+async def _grow(out: Output, source: str, target: str, wait: timedelta | None) -> int:
+    from tenure import transfer
+    from tenure.growth import grow
+    from tenure.queue import Queue, connect
+    from tenure.stores import open_store
+    from tenure.stores.sharded import ShardedStore
+
+    store = open_store(target)
+    assert isinstance(store, ShardedStore)
+    async with Queue(store, target) as there, connect(source) as here:
+        await store.grow(len(here.store.parts()))
+        await _hold(out, here, wait, "its shards become more")
+        with Progress(out, "moving", await transfer.total(here)) as progress:
+            report = await grow(here, there, progress.advance)
+    code = _finish(out, report, f"{report.tasks:,} tasks and {report.reservations:,} keys moved")
+    if not out.as_json:
+        out.note(
+            "Let producers and workers use all shards from now on, then: tenure resume QUEUE"
+            if report.complete
+            else "The queue keeps its old number of shards. Make the copy again."
+        )
     return code
 
 
