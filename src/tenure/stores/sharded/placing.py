@@ -33,7 +33,7 @@ class Places:
         return keeper
 
     def of_text(self, text: str) -> int:
-        """The shard of a key's record, or of a note."""
+        """The shard of a key."""
         return self.of_bucket(bucket(text))
 
     def of_id(self, task_id: str) -> int:

@@ -235,14 +235,16 @@ class ShardedStore(Store):
         return [found.get(identity) for identity in identities]
 
     async def put_note(self, note: Note, *, if_version: int | None = None) -> bool:
-        """A pause is noted in every shard, because each claims by itself; a sign of life, in those that are there."""
+        """A pause is noted in every shard, because each claims by itself; a sign of life, in those that are there.
+
+        All else is in the first shard, which is the same however many there are.
+        """
         if note.kind == PAUSE:
             return all(await all_of(self.shards, lambda shard: shard.put_note(note, if_version=if_version)))
         if note.kind == WORKER:
             answers = await those_there(self.shards, lambda shard: shard.put_note(note, if_version=if_version))
             return all(answers.values())
-        shard = self.shards[self.places.of_text(f"{note.kind}/{note.key}")]
-        return await shard.put_note(note, if_version=if_version)
+        return await self.shards[0].put_note(note, if_version=if_version)
 
     async def notes(self, kind: str) -> list[Note]:
         latest: dict[str, Note] = {}
