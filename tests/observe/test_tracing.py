@@ -230,3 +230,15 @@ asyncio.run(main(*sys.argv[1:]))
 
 def _produce_elsewhere(url, endpoint):
     subprocess.run([sys.executable, "-c", PRODUCER, url, endpoint], check=True, timeout=60)
+
+
+async def test_a_task_without_a_trace_begins_one_of_its_own(queue, exporter, provider):
+    """Also when it is started by the end of another attempt."""
+    worker = Worker(queue, concurrency=1)
+    worker.task("greet")(lambda _: None)
+    await queue.submit_many([("greet", number) for number in range(5)])
+    queue.observe(Tracing(provider))
+    await worker.run(until_idle=True)
+    spans = exporter.get_finished_spans()
+    assert [span.parent for span in spans] == [None] * 5
+    assert len({span.context.trace_id for span in spans}) == 5

@@ -1,6 +1,7 @@
 """What a handler can see and ask."""
 
 import asyncio
+import contextvars
 import logging
 from datetime import timedelta
 
@@ -147,3 +148,17 @@ async def test_the_logger_of_a_context_puts_the_task_on_every_line(memory, caplo
     (line,) = [record for record in caplog.records if record.name == "tenure.task"]
     assert line.getMessage() == "hello there"
     assert (line.task_id, line.task_type, line.attempt, line.worker_id) == (task.id, "job", 1, "w1")
+
+
+async def test_what_a_handler_leaves_in_context_variables_is_not_seen_by_the_next(memory):
+    variable = contextvars.ContextVar("variable", default=None)
+    worker, seen = Worker(memory, concurrency=1), []
+
+    @worker.task("remembers")
+    async def remembers(input):
+        seen.append(variable.get())
+        variable.set(input)
+
+    await memory.submit_many([("remembers", number) for number in range(5)])
+    await worker.run(until_idle=True)
+    assert seen == [None] * 5

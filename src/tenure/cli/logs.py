@@ -45,10 +45,9 @@ def set_up_logging(
     console = None
     handler: logging.Handler
     if out.as_json or style == LogFormat.json:
-        from tenure.observe.logging import JsonLines
+        from tenure.observe.logging import JsonHandler
 
-        handler = logging.StreamHandler(sys.stdout if out.as_json else sys.stderr)
-        handler.setFormatter(JsonLines())
+        handler = JsonHandler(sys.stdout if out.as_json else sys.stderr)
     elif out.at_terminal and sys.stderr.isatty():
         from rich.console import Console
 

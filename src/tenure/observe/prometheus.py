@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from bisect import bisect_left
+from collections import Counter as Tally
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
@@ -27,7 +28,7 @@ from tenure.observe.events import (
 )
 from tenure.observe.figures import Figures, look
 from tenure.queue import Queue
-from tenure.task import Task, TaskStatus
+from tenure.task import TaskStatus
 
 try:
     from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
@@ -69,6 +70,15 @@ class Names:
                 return OTHER
             known = self._known[name] = name
         return known
+
+
+def observe_all(histogram: Any, values: Sequence[float]) -> None:
+    """`observe` for each value, but one step per bucket: a batch has many values and they fall into few."""
+    bounds, buckets = histogram._upper_bounds, histogram._buckets  # noqa: SLF001 - there is no public way to add many
+    for bucket, count in Tally(bisect_left(bounds, value) for value in values).items():
+        buckets[bucket].inc(count)
+    if values:
+        histogram._sum.inc(sum(values))  # noqa: SLF001
 
 
 class Metrics:
@@ -153,7 +163,7 @@ class Prometheus(Subscriber):
             Requeued: metrics.requeued,
             Lost: metrics.lost,
         }
-        self._observed: dict[type[TaskEvent], Callable[[Any], None]] = {
+        self._observed: dict[type[TaskEvent], Callable[[list[Any], str, str], None]] = {
             Submitted: self._submitted,
             Claimed: self._claimed,
             Completed: self._completed,
@@ -162,17 +172,22 @@ class Prometheus(Subscriber):
         }
 
     def happened(self, events: Sequence[TaskEvent]) -> None:  # noqa: D102 - as the base says
-        counts: dict[tuple[type[TaskEvent], str, str], int] = defaultdict(int)
+        groups: dict[tuple[type[TaskEvent], str, str], list[Any]] = {}
         for event in events:
-            kind, task = type(event), event.task
-            counts[kind, task.type, task.queue] += 1
-            if (observe := self._observed.get(kind)) is not None:
-                observe(event)
-        for (kind, type_, queue), count in counts.items():
+            task = event.task
+            key = (type(event), task.type, task.queue)
+            group = groups.get(key)
+            if group is None:
+                groups[key] = [event]
+            else:
+                group.append(event)
+        for (kind, type_, queue), group in groups.items():
             if (type_, queue) not in self._seen:
                 self._show_zeros(type_, queue)
             if (counter := self._counted.get(kind)) is not None:
-                self._child(counter, type_, queue).inc(count)
+                self._child(counter, type_, queue).inc(len(group))
+            if (observe := self._observed.get(kind)) is not None:
+                observe(group, type_, queue)
 
     def _show_zeros(self, type_: str, queue: str) -> None:
         """A counter that appears with its first count looks as if it had never risen, so it appears before that."""
@@ -198,37 +213,34 @@ class Prometheus(Subscriber):
                 self._children[key] = child
         return child
 
-    def _of(self, metric: Counter | Histogram, task: Task, *more: str) -> Any:
-        return self._child(metric, task.type, task.queue, *more)
+    def _submitted(self, events: list[Submitted], type_: str, queue: str) -> None:
+        tasks = [event.task for event in events]
+        lives = [(task.expires_at - task.created_at).total_seconds() for task in tasks if task.expires_at is not None]
+        observe_all(self._child(self.metrics.ttl, type_, queue), lives)
 
-    def _submitted(self, event: Submitted) -> None:
-        task = event.task
-        if task.expires_at is not None:
-            self._of(self.metrics.ttl, task).observe((task.expires_at - task.created_at).total_seconds())
+    def _claimed(self, events: list[Claimed], type_: str, queue: str) -> None:
+        tasks = [event.task for event in events]
+        waits = [(task.started_at - task.available_at).total_seconds() for task in tasks if task.started_at is not None]
+        observe_all(self._child(self.metrics.wait, type_, queue), waits)
 
-    def _claimed(self, event: Claimed) -> None:
-        task = event.task
-        if task.started_at is not None:
-            waited = (task.started_at - task.available_at).total_seconds()
-            self._of(self.metrics.wait, task).observe(max(waited, 0.0))
+    def _completed(self, events: list[Completed], type_: str, queue: str) -> None:
+        durations = [event.seconds for event in events if event.seconds is not None]
+        observe_all(self._child(self.metrics.duration, type_, queue), durations)
+        if late := sum(event.late for event in events):
+            self._child(self.metrics.late, type_, queue).inc(late)
 
-    def _completed(self, event: Completed) -> None:
-        if event.seconds is not None:
-            self._of(self.metrics.duration, event.task).observe(event.seconds)
-        if event.late:
-            self._of(self.metrics.late, event.task).inc()
-
-    def _failed(self, event: Failed) -> None:
-        task = event.task
-        self._of(self.metrics.failed, task, event.reason).inc()
-        if isinstance(event, Lapsed):
-            self._of(self.metrics.lapsed, task).inc()
-        if event.retried:
-            self._of(self.metrics.retried, task).inc()
-        elif event.dead:
-            self._of(self.metrics.dead, task).inc()
-        if event.seconds is not None:
-            self._of(self.metrics.duration, task).observe(event.seconds)
+    def _failed(self, events: list[Failed], type_: str, queue: str) -> None:
+        metrics = self.metrics
+        for event in events:
+            self._child(metrics.failed, type_, queue, event.reason).inc()
+            if isinstance(event, Lapsed):
+                self._child(metrics.lapsed, type_, queue).inc()
+            if event.retried:
+                self._child(metrics.retried, type_, queue).inc()
+            elif event.dead:
+                self._child(metrics.dead, type_, queue).inc()
+        durations = [event.seconds for event in events if event.seconds is not None]
+        observe_all(self._child(metrics.duration, type_, queue), durations)
 
     # -- gauges
 

@@ -13,6 +13,7 @@ from tenure.task import Task
 try:
     import sentry_sdk
     from sentry_sdk.integrations.logging import ignore_logger
+    from sentry_sdk.scope import Scope, use_isolation_scope
     from sentry_sdk.utils import event_from_exception
 except ModuleNotFoundError:
     raise MissingExtra("Sentry", "sentry") from None
@@ -37,17 +38,18 @@ class Sentry(Subscriber):
 
     def attempt_begins(self, context: Execution) -> None:
         """A scope of its own for each attempt."""
-        scoped = sentry_sdk.isolation_scope()
-        scope = scoped.__enter__()
+        before = Scope.get_isolation_scope()
+        scope = before.fork()
         scope.clear_breadcrumbs()
         scope.set_transaction_name(context.task.type, source="task")
+        Scope.set_isolation_scope(scope)
         assert context.kept is not None
-        context.kept["sentry"] = (scoped, scope)
+        context.kept["sentry"] = (before, scope)
 
     def attempt_ends(self, context: Execution, error: BaseException | None) -> None:  # noqa: ARG002
         """Leave the scope; it is kept with the attempt until that is settled."""
         if kept := (context.kept or {}).get("sentry"):
-            kept[0].__exit__(None, None, None)
+            Scope.set_isolation_scope(kept[0])
 
     def happened(self, events: Sequence[TaskEvent]) -> None:  # noqa: D102 - as the base says
         for event in events:
@@ -57,7 +59,7 @@ class Sentry(Subscriber):
     def _report(self, failed: Failed) -> None:
         task = failed.task
         kept = ((failed.context and failed.context.kept) or {}).get("sentry")
-        scope = (kept[1] if kept else sentry_sdk.get_isolation_scope()).fork()
+        scope = (kept[1] if kept else Scope.get_isolation_scope()).fork()
         event, hint, exception = self._described(failed)
         scope.fingerprint = ["tenure", task.type, exception]
         scope.set_transaction_name(task.type, source="task")
@@ -67,7 +69,7 @@ class Sentry(Subscriber):
         for breadcrumb in _earlier(task):
             scope.add_breadcrumb(breadcrumb)
         scope.add_event_processor(lambda event, _: self._clean(event))
-        with sentry_sdk.scope.use_isolation_scope(scope):
+        with use_isolation_scope(scope):
             sentry_sdk.capture_event(event, hint)
 
     def _described(self, failed: Failed) -> tuple[Any, Any, str]:

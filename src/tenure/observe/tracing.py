@@ -20,7 +20,7 @@ try:
     from opentelemetry import context as current
     from opentelemetry import trace
     from opentelemetry.propagate import extract, inject
-    from opentelemetry.trace import NonRecordingSpan, SpanContext, SpanKind, Status, StatusCode, TracerProvider
+    from opentelemetry.trace import NonRecordingSpan, Span, SpanContext, SpanKind, Status, StatusCode, TracerProvider
 except ModuleNotFoundError:
     raise MissingExtra("Tracing", "otel") from None
 
@@ -70,7 +70,7 @@ class Tracing(Subscriber):
         parent = task.headers.get(PARENT, "")
         if parent.endswith(UNSAMPLED):
             # Whoever submitted it was not sampled, so the attempt is not; what it calls may want to know that.
-            current.attach(trace.set_span_in_context(_Unsampled(task.headers)))
+            self._enter(context, _Unsampled(task.headers))
             return
         last = task.history[-1]
         span = self._tracer.start_span(
@@ -90,20 +90,23 @@ class Tracing(Subscriber):
                 "tenure.worker.id": last.worker or "",
             },
         )
-        assert context.kept is not None
-        context.kept["span"] = span
-        current.attach(trace.set_span_in_context(span))
+        self._enter(context, span)
 
     def attempt_ends(self, context: Execution, error: BaseException | None) -> None:
         """The span ends with its handler; an exception is recorded on it."""
-        span = (context.kept or {}).get("span")
+        span, token = (context.kept or {}).get("span", (None, None))
         if span is None:
             return
+        current.detach(token)
         if error is not None and not isinstance(error, RescheduleError):
             span.record_exception(error)
             span.set_attribute("error.type", type(error).__qualname__)
             span.set_status(Status(StatusCode.ERROR, str(error)))
         span.end()
+
+    def _enter(self, context: Execution, span: Span) -> None:
+        assert context.kept is not None
+        context.kept["span"] = (span, current.attach(trace.set_span_in_context(span)))
 
 
 class _Unsampled(NonRecordingSpan):

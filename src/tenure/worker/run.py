@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import logging
 import os
 import random
@@ -60,7 +61,7 @@ class Run:
         self.worker, self.handlers, self.middleware = worker, handlers, middleware
         self.store, self.events = worker.queue.store, worker.queue.events
         self.until_idle, self.max_tasks = until_idle, max_tasks
-        self.loop = asyncio.get_running_loop()
+        self.loop, self.context = asyncio.get_running_loop(), contextvars.copy_context()
         self.started_at: datetime | None = None
         self.held: dict[str, Attempt] = {}
         self.buffer: deque[Attempt] = deque()
@@ -264,7 +265,8 @@ class Run:
                 continue
             free -= 1
             self.running.add(attempt)
-            attempt.running = self.loop.create_task(self._attempt(attempt))
+            # Whoever ended starts the next: what its handler left in context variables is none of that one's business.
+            attempt.running = self.loop.create_task(self._attempt(attempt), context=self.context.copy())
 
     async def _attempt(self, attempt: Attempt) -> None:
         if attempt.stopped is not None:
