@@ -1,0 +1,237 @@
+"""A claim: list the front of a shard, find what may run, and write it into its segments.
+
+The names promise an order, so segments are read only as far as the order of the wanted tasks needs it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import NamedTuple
+
+from tenure import lifecycle
+from tenure.stores.base import Claimed, Want, paused_queues
+from tenure.stores.s3.bucket import Listed
+from tenure.stores.s3.names import PAUSES, is_lane, milliseconds, promised
+from tenure.stores.s3.notes import Pauses
+from tenure.stores.s3.segments import Entry, Segment
+from tenure.stores.s3.shelves import Front, Shelves, in_parallel
+from tenure.stores.s3.writer import Gone, Step, Writer
+from tenure.task import Task, TaskStatus
+from tenure.times import from_micros, to_micros
+
+FEW = 64
+"""So many unknown segments are read at once, whether they are needed or not: exact answers in small queues."""
+Rank = tuple[int, int, int]
+
+
+class Candidate(NamedTuple):
+    """A task that may run now, and where it stands."""
+
+    rank: Rank
+    name: str
+    task_id: str
+
+
+class Late(NamedTuple):
+    """A task to which time has done something: since when that was due, and what it is now."""
+
+    since: datetime
+    order: int
+    task: Task
+
+
+class Taken(NamedTuple):
+    """What a write to one segment gave."""
+
+    claimed: list[Entry]
+    overdue: list[Late]
+
+
+class Claims:
+    """Claims from all shards, each time from another one first."""
+
+    def __init__(self, shelves: Shelves, writer: Writer, pauses: Pauses) -> None:
+        self._shelves, self._writer, self._pauses = shelves, writer, pauses
+        self._turn = itertools.count()
+
+    async def claim(self, want: Want, now: datetime) -> Claimed:
+        """Shard by shard, until there is enough."""
+        shards = self._shelves.shards
+        first = next(self._turn)
+        claimed: list[Entry] = []
+        overdue: list[Late] = []
+        dues: list[datetime] = []
+        for number in range(len(shards)):
+            taken, due = await self._claim_in(
+                shards[(first + number) % len(shards)], want, want.count - len(claimed), now
+            )
+            claimed += taken.claimed
+            overdue += taken.overdue
+            dues += [due] if due is not None else []
+            if claimed and len(claimed) >= want.count:
+                break
+        claimed.sort(key=_rank)
+        return Claimed(
+            [entry.task for entry in claimed], [late.task for late in sorted(overdue)], min(dues, default=None)
+        )
+
+    async def _claim_in(self, shard: int, want: Want, count: int, now: datetime) -> tuple[Taken, datetime | None]:
+        front = await self._shelves.front(shard)
+        queues = set(want.queues) - paused_queues(await self._pauses.seen_in(front.listed, shard), now)
+        total = Taken([], [])
+        dues: list[datetime] = []
+        while True:
+            search = _Search(self._shelves, front, want, queues, now)
+            await search.look(count - len(total.claimed))
+            dues += search.dues()
+            taken = await self._take(search, want, queues, count - len(total.claimed), now)
+            total.claimed.extend(taken.claimed)
+            total.overdue.extend(taken.overdue)
+            if front.last is None or len(total.claimed) >= count:
+                return total, min(dues, default=None)
+            front = await self._shelves.next_page(shard, front)
+
+    async def _take(self, search: _Search, want: Want, queues: set[str], count: int, now: datetime) -> Taken:
+        """Write claims into their segments; where others were faster, go on to the next candidates."""
+        total = Taken([], [])
+        late = search.late()
+        candidates = search.candidates()
+        while True:
+            chosen = candidates[: max(count - len(total.claimed), 0)]
+            candidates = candidates[len(chosen) :]
+            wanted: dict[str, list[str]] = {name: [] for name in late}
+            late = []
+            for candidate in chosen:
+                wanted.setdefault(candidate.name, []).append(candidate.task_id)
+            if not wanted:
+                return total
+
+            async def write(pair: tuple[str, list[str]]) -> Taken:
+                try:
+                    return await self._writer.change(pair[0], _step(pair[1], want, queues, now))
+                except Gone:
+                    return Taken([], [])
+
+            for taken in await in_parallel(write, list(wanted.items())):
+                total.claimed.extend(taken.claimed)
+                total.overdue.extend(taken.overdue)
+
+
+class _Search:
+    """Looks through the segments that a front shows."""
+
+    def __init__(self, shelves: Shelves, front: Front, want: Want, queues: set[str], now: datetime) -> None:
+        self._shelves, self._want, self._queues, self._now = shelves, want, queues, now
+        listed = [each for each in front.listed if not each.name.endswith(PAUSES)]
+        now_ms = milliseconds(now)
+        lanes = [each for each in listed if is_lane(each.name)]
+        timed = sorted((promise, each) for each in listed if (promise := promised(each.name)) is not None)
+        self._due = [each for promise, each in timed if promise[1] <= now_ms]
+        self._later = [each for promise, each in timed if promise[1] > now_ms]
+        self._lanes = lanes
+        self.segments: list[Segment] = []
+
+    async def look(self, count: int) -> None:
+        """Read until the first `count` tasks in order are known."""
+        shelves = self._shelves
+        everything = [*self._lanes, *self._due, *self._later]
+        if sum(not shelves.mirror.has(each.name, each.etag) for each in everything) <= FEW:
+            self.segments = await shelves.read(everything)
+            return
+        self.segments = await shelves.read(self._lanes)
+        rest = self._due
+        while rest:
+            known = list(itertools.takewhile(lambda each: shelves.mirror.has(each.name, each.etag), rest))
+            unknown = rest[len(known) : len(known) + max(count, FEW // 4)]
+            self.segments += await shelves.read([*known, *unknown])
+            rest = rest[len(known) + len(unknown) :]
+            if rest and len(self._certain(rest[0])) >= count:
+                break
+        # What is known of the others costs nothing.
+        self.segments += await shelves.read([each for each in rest if shelves.mirror.has(each.name, each.etag)])
+
+    def _certain(self, unread: Listed) -> list[Candidate]:
+        bound = promised(unread.name)
+        assert bound is not None
+        return [each for each in self.candidates() if (each.rank[0], each.rank[1] // 1000) <= bound]
+
+    def candidates(self) -> list[Candidate]:
+        """What may run now, in order."""
+        return sorted(
+            Candidate(_rank(entry), segment.name, entry.task.id)
+            for segment in self.segments
+            for entry in runnable(settled(segment, self._now)[0], self._want, self._queues, self._now)
+            if entry.task.is_available_at(self._now)
+        )
+
+    def late(self) -> list[str]:
+        """Segments in which time has done something."""
+        return [segment.name for segment in self.segments if settled(segment, self._now)[1]]
+
+    def dues(self) -> list[datetime]:
+        """When tasks that could run later are due."""
+        read = [
+            entry.task.available_at
+            for segment in self.segments
+            for entry in runnable(settled(segment, self._now)[0], self._want, self._queues, self._now)
+            if not entry.task.is_available_at(self._now)
+        ]
+        # Of what was not read, the name promises a time that is early enough.
+        names = {segment.name for segment in self.segments}
+        unread = [promise for each in self._later if each.name not in names and (promise := promised(each.name))]
+        return [*read, from_micros(min(promise[1] for promise in unread) * 1000)] if unread else read
+
+
+def settled(segment: Segment, now: datetime) -> tuple[Segment, list[Late]]:
+    """The segment after what time alone does to its tasks, and those tasks."""
+    late = [
+        Late(entry.task.lease_expires_at or entry.task.expires_at or now, entry.order, after)
+        for entry in segment.tasks()
+        if (after := lifecycle.overdue(entry.task, now)) is not None
+    ]
+    return (segment.with_tasks(each.task for each in late), late) if late else (segment, [])
+
+
+def runnable(segment: Segment, want: Want, queues: set[str], now: datetime) -> Iterator[Entry]:
+    """Pending tasks of the wanted queues and types whose turn it is, due or not."""
+    entries: Iterable[Entry] = segment.tasks()
+    if is_lane(segment.name):
+        entries = _heads(segment)
+    for entry in entries:
+        task = entry.task
+        wanted = task.queue in queues and task.type in want.types
+        if wanted and task.status is TaskStatus.Pending and not task.is_expired_at(now):
+            yield entry
+
+
+def _heads(lane: Segment) -> Iterator[Entry]:
+    """The task whose turn it is: a running one, else the one submitted first."""
+    waiting = sorted((entry for entry in lane.tasks() if not entry.task.status.ended), key=lambda entry: entry.order)
+    running = [entry for entry in waiting if entry.task.status is TaskStatus.Running]
+    yield from (running or waiting)[:1]
+
+
+def _step(ids: list[str], want: Want, queues: set[str], now: datetime) -> Step[Taken]:
+    def step(segment: Segment, _: bool) -> tuple[Segment, Taken]:
+        current, late = settled(segment, now)
+        wanted = set(ids)
+        claimed = [
+            Entry(entry.order, _claimed(entry.task, want, now))
+            for entry in runnable(current, want, queues, now)
+            if entry.task.id in wanted and entry.task.is_available_at(now)
+        ]
+        if claimed:
+            current = current.with_tasks(entry.task for entry in claimed)
+        return current, Taken(claimed, late)
+
+    return step
+
+
+def _claimed(task: Task, want: Want, now: datetime) -> Task:
+    return lifecycle.claim(task, worker_id=want.worker_id, now=now, lease=want.lease, policy_max=want.types[task.type])
+
+
+def _rank(entry: Entry) -> Rank:
+    return -entry.task.priority, to_micros(entry.task.available_at), entry.order

@@ -1,0 +1,147 @@
+"""Notes beside the tasks, one object each; pauses stand where every claim sees them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+import msgspec
+
+from tenure.stores.base import Note
+from tenure.stores.s3.bucket import Bucket, Listed
+from tenure.stores.s3.names import PAUSES, note_name, notes_folder, tasks_folder
+from tenure.stores.s3.segments import fresh_nonce
+from tenure.stores.s3.shelves import in_parallel
+from tenure.task import FORMAT
+
+replace = msgspec.structs.replace
+
+
+class _NoteBody(msgspec.Struct):
+    format: int
+    nonce: str
+    note: Note
+
+
+class _PausesBody(msgspec.Struct):
+    """All pauses; the number grows with each change, so that a copy never overtakes a newer one."""
+
+    format: int
+    nonce: str
+    number: int
+    notes: list[Note]
+
+
+_encode = msgspec.json.Encoder().encode
+_decode_note = msgspec.json.Decoder(_NoteBody).decode
+_decode_pauses = msgspec.json.Decoder(_PausesBody).decode
+
+
+class Notes:
+    """All notes but the pauses."""
+
+    def __init__(self, bucket: Bucket, clock: Callable[[], datetime]) -> None:
+        self._bucket, self._clock = bucket, clock
+        self._known: dict[str, tuple[str, Note]] = {}
+
+    async def put(self, note: Note, if_version: int | None) -> bool:
+        name = note_name(note.kind, note.key)
+        while True:
+            found = await self._bucket.read(name)
+            before = None if found is None else _decode_note(found.body).note
+            after = _next(before, note, if_version, self._clock())
+            if after is None:
+                return False
+            nonce = fresh_nonce()
+            body = _encode(_NoteBody(FORMAT, nonce, after))
+            if found is None:
+                if not note.value or await self._bucket.create(name, body, nonce) is not None:
+                    return True
+            elif not note.value:
+                if await self._bucket.delete(name, found.etag):
+                    return True
+            elif await self._bucket.replace(name, body, nonce, found.etag) is not None:
+                return True
+
+    async def of(self, kind: str) -> list[Note]:
+        """All notes of a kind; only what has changed is read."""
+        listed = await self._bucket.names(notes_folder(kind))
+        await in_parallel(self._read, [each for each in listed if self._known.get(each.name, ("",))[0] != each.etag])
+        return sorted((self._known[each.name][1] for each in listed if each.name in self._known), key=_key)
+
+    async def _read(self, listed: Listed) -> None:
+        found = await self._bucket.read(listed.name)
+        if found is None:
+            self._known.pop(listed.name, None)
+        else:
+            self._known[listed.name] = found.etag, _decode_note(found.body).note
+
+
+class Pauses:
+    """The notes of paused queues: a copy in every shard, so that the listing of a claim tells when they change."""
+
+    def __init__(self, bucket: Bucket, shards: Callable[[], int], clock: Callable[[], datetime]) -> None:
+        self._bucket, self._shards, self._clock = bucket, shards, clock
+        self._seen: dict[int, tuple[str, list[Note]]] = {}
+
+    async def put(self, note: Note, if_version: int | None) -> bool:
+        """The first shard decides; the others follow before this returns."""
+        while True:
+            found = await self._bucket.read(_name(0))
+            old = _decode_pauses(found.body) if found else _PausesBody(FORMAT, "", 0, [])
+            before = next((each for each in old.notes if each.key == note.key), None)
+            after = _next(before, note, if_version, self._clock())
+            if after is None:
+                return False
+            rest = [each for each in old.notes if each.key != note.key]
+            notes = sorted([*rest, after] if note.value else rest, key=_key)
+            new = _PausesBody(FORMAT, fresh_nonce(), old.number + 1, notes)
+            if await self._write(0, new, found.etag if found else None):
+                await asyncio.gather(*(self._copy(shard, new) for shard in range(1, self._shards())))
+                return True
+
+    async def _copy(self, shard: int, new: _PausesBody) -> None:
+        while True:
+            found = await self._bucket.read(_name(shard))
+            if found is not None and _decode_pauses(found.body).number >= new.number:
+                return
+            if await self._write(shard, new, found.etag if found else None):
+                return
+
+    async def _write(self, shard: int, new: _PausesBody, etag: str | None) -> bool:
+        new = _PausesBody(FORMAT, fresh_nonce(), new.number, new.notes)
+        if etag is None:
+            return await self._bucket.create(_name(shard), _encode(new), new.nonce) is not None
+        return await self._bucket.replace(_name(shard), _encode(new), new.nonce, etag) is not None
+
+    async def all(self) -> list[Note]:
+        found = await self._bucket.read(_name(0))
+        return _decode_pauses(found.body).notes if found else []
+
+    async def seen_in(self, listed: Sequence[Listed], shard: int) -> list[Note]:
+        """The pauses, as the listing of a shard shows them."""
+        shown = next((each for each in listed[:1] if each.name == _name(shard)), None)
+        if shown is None:
+            return []
+        known = self._seen.get(shard)
+        if known is None or known[0] != shown.etag:
+            found = await self._bucket.read(shown.name)
+            known = (found.etag, _decode_pauses(found.body).notes) if found else (shown.etag, [])
+            self._seen[shard] = known
+        return known[1]
+
+
+def _next(before: Note | None, note: Note, if_version: int | None, now: datetime) -> Note | None:
+    version = before.version if before else 0
+    if if_version is not None and if_version != version:
+        return None
+    return replace(note, version=version + 1, updated_at=now)
+
+
+def _name(shard: int) -> str:
+    return tasks_folder(shard) + PAUSES
+
+
+def _key(note: Note) -> str:
+    return note.key

