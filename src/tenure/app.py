@@ -84,8 +84,8 @@ class Tenure:
     <task 'greet'>
     """
 
-    def __init__(self, url: str | None = None, **worker_settings: Any) -> None:
-        self.url = url
+    def __init__(self, url: str | Sequence[str] | None = None, **worker_settings: Any) -> None:
+        self.url = None if url is None else " ".join(separated(url))
         self.worker_settings = worker_settings
         self.tasks: dict[str, TaskFunction[Any, Any]] = {}
         self._observers: tuple[Subscriber, ...] = ()

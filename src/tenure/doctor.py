@@ -39,6 +39,8 @@ async def examine(queue: Queue) -> AsyncIterator[Finding]:
     """Try the store with tasks of a queue of its own, then look at everyone's."""
     for name, value in (await queue.store.about()).items():
         yield Finding(name, "ok", value)
+    async for finding in _parts(queue):
+        yield finding
     for name, check in (
         ("clock", _clock),
         ("reading", _reading),
@@ -51,6 +53,27 @@ async def examine(queue: Queue) -> AsyncIterator[Finding]:
     await _clean_up(queue)
     async for finding in _health(queue):
         yield finding
+
+
+async def _parts(queue: Queue) -> AsyncIterator[Finding]:
+    """Whether each part of the store answers, and whether they agree on the time."""
+    parts = queue.store.parts()
+    if len(parts) == 1:
+        return
+    clocks: list[float] = []
+    for part in parts:
+        try:
+            await part.get(["no such task"])
+            clocks.append((await part.now() - datetime.now(UTC)).total_seconds())
+        except StoreUnavailable as error:
+            fix = "Its tasks wait until it is back; all others go on."
+            yield Finding(part.name, "problem", f"cannot be reached: {error}", fix)
+        else:
+            yield Finding(part.name, "ok", "answers")
+    apart = max(clocks, default=0) - min(clocks, default=0)
+    if apart > CLOCK_TOLERANCE:
+        fix = "Let their clocks be synchronised, or listings mix the times of two clocks."
+        yield Finding("clocks of the shards", "warning", f"{apart:.1f} s apart", fix)
 
 
 async def _tried(name: str, queue: Queue, check: Callable[[Queue], Awaitable[Finding]]) -> Finding:
@@ -111,7 +134,7 @@ async def _create_if_absent(queue: Queue) -> Finding:
 
 
 async def _one_claim_wins(queue: Queue) -> Finding:
-    task = await _probe(queue, priority=100)
+    task = await _probe(queue, f"{LANE}.claim")
     claims = await asyncio.gather(*(queue.store.claim(_want(number)) for number in range(RACERS)))
     owners = [claimed for claim in claims for claimed in claim.tasks if claimed.id == task.id]
     if len(owners) == 1:
@@ -137,8 +160,8 @@ async def _compare_and_swap(queue: Queue) -> Finding:
     )  # fmt: skip
 
 
-async def _probe(queue: Queue, **options: Any) -> Task:
-    return await queue.submit(LANE, None, queue=LANE, ttl=3600, **options)
+async def _probe(queue: Queue, type: str = LANE) -> Task:  # noqa: A002 - the contract's name
+    return await queue.submit(type, None, queue=LANE, ttl=3600)
 
 
 async def _submission(queue: Queue, key: str) -> Any:
@@ -149,7 +172,7 @@ async def _submission(queue: Queue, key: str) -> Any:
 
 
 def _want(number: int, count: int = 1) -> Want:
-    return Want(f"doctor-{number}", (LANE,), {LANE: 1}, count, timedelta(minutes=1))
+    return Want(f"doctor-{number}", (LANE,), {f"{LANE}.claim": 1}, count, timedelta(minutes=1))
 
 
 async def _clean_up(queue: Queue) -> None:

@@ -38,6 +38,9 @@ DEFAULT_URL = "sqlite:///tenure.db"
 WORKER_SILENCE = timedelta(seconds=60)
 """A worker that has given no sign of life for this long counts as gone."""
 
+CLOCK_TOLERANCE = timedelta(milliseconds=10)
+"""Clocks of two parts of a store that differ by less count as one."""
+
 _TRIES = 100
 
 Answer = Task | IdempotencyConflict | DamagedRecord
@@ -122,7 +125,7 @@ class Queue:
     enqueue = submit
 
     async def _submit(self, type: str, input: Any, connection: Any, options: SubmitOptions) -> Task:  # noqa: A002
-        submission = Form.read(options, await self.store.now()).fill(type, input, self.store.size_limit)
+        submission = await self._filled(Form.read(options, await self.store.now()), type, input)
         if connection is None:
             answer = await self._submits[self.store.part_of(submission.task)](submission)
         else:
@@ -160,7 +163,7 @@ class Queue:
                 msg = f"submit_many takes (type, input) or (type, input, options) for each task, not {task!r}."
                 raise InvalidInput(msg)
             form = common if len(task) == 2 else Form.read(_with_own(options, task[2]), now)
-            submissions.append(form.fill(task[0], task[1], self.store.size_limit))
+            submissions.append(await self._filled(form, task[0], task[1]))
         if not submissions:
             return []
         if connection is None:
@@ -168,6 +171,16 @@ class Queue:
         else:
             answers = await self._insert_within(connection, submissions, all_or_nothing=True)
         return [answer for answer in answers if isinstance(answer, Task)]
+
+    async def _filled(self, form: Form, type: str, input: Any) -> Submission:  # noqa: A002
+        """The submission, by the time of that part of the store which will keep the task."""
+        submission = form.fill(type, input, self.store.size_limit)
+        if len(self._submits) == 1:
+            return submission
+        now = await self.store.part_of(submission.task).now()
+        if abs(now - form.now) < CLOCK_TOLERANCE:
+            return submission
+        return Form.read(form.options, now).fill(type, input, self.store.size_limit).under(submission.task.id)
 
     async def _insert(self, submissions: list[Submission], **how: Any) -> Sequence[Answer]:
         try:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tenure.errors import InvalidInput, one_of
+from tenure.stores.options import separated
 
 DEFAULTS: dict[str, Any] = {
     "url": "sqlite:///tenure.db",
@@ -32,7 +33,7 @@ DEFAULTS: dict[str, Any] = {
 """Every setting there is. None leaves the choice to the application."""
 
 _KINDS: dict[str, tuple[type, ...]] = {
-    "url": (str,),
+    "url": (str, list),
     "app": (str,),
     "queues": (list,),
     "concurrency": (int,),
@@ -153,7 +154,13 @@ def _check_table(table: dict[str, Any], path: Path, known: list[str]) -> None:
 
 def _rooted(name: str, value: Any, path: Path | None) -> Any:
     """A relative SQLite file in a settings file is meant from there, whichever folder the command runs in."""
-    prefix = "sqlite:///"
-    if name != "url" or path is None or not value.startswith(prefix) or value.startswith(f"{prefix}/"):
+    if name != "url" or path is None:
         return value
-    return f"{prefix}{path.parent.absolute() / value.removeprefix(prefix)}"
+    return " ".join(_rooted_url(url, path) for url in separated(value))
+
+
+def _rooted_url(url: str, path: Path) -> str:
+    prefix = "sqlite:///"
+    if not url.startswith(prefix) or url.startswith(f"{prefix}/"):
+        return url
+    return f"{prefix}{path.parent.absolute() / url.removeprefix(prefix)}"

@@ -62,6 +62,12 @@ class Submission(msgspec.Struct, frozen=True):
     reservation: Reservation | None = None
     chosen_id: bool = False
 
+    def under(self, task_id: str) -> Submission:
+        """The same submission with another id."""
+        task = msgspec.structs.replace(self.task, id=task_id)
+        reservation = self.reservation and msgspec.structs.replace(self.reservation, task_id=task_id)
+        return Submission(task, reservation, self.chosen_id)
+
 
 class Form(msgspec.Struct, frozen=True):
     """Checked options, ready to be filled in with a type and an input: one form serves a whole batch."""

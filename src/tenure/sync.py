@@ -36,7 +36,7 @@ def _blocking(
 class Queue:
     """A queue whose calls block. Any thread may use it; calls made at once share one commit."""
 
-    def __init__(self, url: str | None, clock: Callable[[], datetime] | None = None) -> None:
+    def __init__(self, url: str | Sequence[str] | None, clock: Callable[[], datetime] | None = None) -> None:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="tenure-sync", daemon=True)
         self._thread.start()
@@ -111,10 +111,10 @@ class Queue:
         self._loop.close()
 
 
-async def _open(url: str | None, clock: Callable[[], datetime] | None) -> _async.Queue:
+async def _open(url: str | Sequence[str] | None, clock: Callable[[], datetime] | None) -> _async.Queue:
     return await _async.connect(url, clock=clock)
 
 
-def connect(url: str | None = None, *, clock: Callable[[], datetime] | None = None) -> Queue:
+def connect(url: str | Sequence[str] | None = None, *, clock: Callable[[], datetime] | None = None) -> Queue:
     """Connect to a store; the same addresses as `tenure.connect`."""
     return Queue(url, clock)

@@ -170,6 +170,9 @@ class Store(ABC):
     again without harm.
     """
 
+    name: str = ""
+    """What a part of a store is called."""
+
     size_limit: int = 1_000_000
     """The most bytes of JSON that an input may have."""
 

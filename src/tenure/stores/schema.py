@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tenure.errors import InvalidInput
+from tenure.stores.options import separated
 
 
 async def versions(url: str) -> tuple[int, int]:
@@ -35,6 +36,9 @@ def scripts(url: str) -> list[str]:
 
 
 def _kind(url: str) -> str:
+    if len(separated(url)) > 1:
+        msg = "These are several stores. Name one at a time with --url; connecting brings all of them up to date."
+        raise InvalidInput(msg)
     scheme = url.partition(":")[0].lower()
     if scheme not in ("sqlite", "postgresql", "postgres"):
         msg = f"A store of the kind {scheme!r} has no SQL schema."
