@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Generic, Self, TypeVar, Unpack, cast, overload
 
 import msgspec
@@ -14,6 +14,7 @@ from tenure.errors import InvalidHandler, InvalidInput
 from tenure.observe.events import Subscriber
 from tenure.queue import Queue, connect
 from tenure.retry import RetryPolicy
+from tenure.stores import separated
 from tenure.submission import SubmitOptions
 from tenure.task import Task
 from tenure.worker import Worker

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import msgspec
 
 from tenure import lifecycle, payload
-from tenure.errors import TenureError
+from tenure.errors import StoreUnavailable, TenureError
 from tenure.observe.alerts import ALERTS, State
 from tenure.observe.figures import flow, look
 from tenure.queue import Queue

@@ -125,7 +125,9 @@ class Queue:
     enqueue = submit
 
     async def _submit(self, type: str, input: Any, connection: Any, options: SubmitOptions) -> Task:  # noqa: A002
-        submission = await self._filled(Form.read(options, await self.store.now()), type, input)
+        submission = Form.read(options, await self.store.now()).fill(type, input, self.store.size_limit)
+        if len(self._submits) > 1:
+            submission = await self._timed(submission, options)
         if connection is None:
             answer = await self._submits[self.store.part_of(submission.task)](submission)
         else:
@@ -163,7 +165,10 @@ class Queue:
                 msg = f"submit_many takes (type, input) or (type, input, options) for each task, not {task!r}."
                 raise InvalidInput(msg)
             form = common if len(task) == 2 else Form.read(_with_own(options, task[2]), now)
-            submissions.append(await self._filled(form, task[0], task[1]))
+            submission = form.fill(task[0], task[1], self.store.size_limit)
+            if len(self._submits) > 1:
+                submission = await self._timed(submission, form.options)
+            submissions.append(submission)
         if not submissions:
             return []
         if connection is None:
@@ -172,15 +177,13 @@ class Queue:
             answers = await self._insert_within(connection, submissions, all_or_nothing=True)
         return [answer for answer in answers if isinstance(answer, Task)]
 
-    async def _filled(self, form: Form, type: str, input: Any) -> Submission:  # noqa: A002
-        """The submission, by the time of that part of the store which will keep the task."""
-        submission = form.fill(type, input, self.store.size_limit)
-        if len(self._submits) == 1:
+    async def _timed(self, submission: Submission, options: SubmitOptions) -> Submission:
+        """The submission by the time of that part of the store which will keep the task."""
+        task = submission.task
+        now = await self.store.part_of(task).now()
+        if abs(now - task.created_at) < CLOCK_TOLERANCE:
             return submission
-        now = await self.store.part_of(submission.task).now()
-        if abs(now - form.now) < CLOCK_TOLERANCE:
-            return submission
-        return Form.read(form.options, now).fill(type, input, self.store.size_limit).under(submission.task.id)
+        return Form.read(options, now).fill(task.type, task.input_json, self.store.size_limit).under(task.id)
 
     async def _insert(self, submissions: list[Submission], **how: Any) -> Sequence[Answer]:
         try:
