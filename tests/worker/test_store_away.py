@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+import time
+from datetime import timedelta
 from types import SimpleNamespace
 
 import pytest
@@ -9,7 +11,9 @@ from waiting import until, until_status, working
 
 from tenure import StoreUnavailable, StoreUnusable, TaskStatus, Worker
 from tenure.queue import Queue
+from tenure.stores.base import Want
 from tenure.testing import Fault, FaultyStore
+from tenure.worker import surroundings
 from tenure.worker.backoff import Backoff, Outage
 
 EVERYTHING = [Fault("*", "before")]
@@ -119,6 +123,76 @@ async def test_a_claim_whose_answer_was_lost_just_before_the_stop_is_given_back_
     assert await worker.run() == 0
     task = await queue.get(task.id)
     assert (task.status, task.attempts) == (TaskStatus.Pending, 0)
+
+
+async def test_a_handler_that_was_given_up_is_no_claim_whose_answer_was_lost(timed, clock):
+    """It has begun, so its lease lapses and the attempt is spent, however often the store goes away."""
+    store = FaultyStore(timed.store, plan=[Fault("renew", "before")])
+    worker = Worker(Queue(store), lease=0.3, poll=0.02)
+    given_up = asyncio.Event()
+
+    @worker.task("job")
+    async def job(input, context):
+        if context.attempt > 1:
+            return
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            store._trouble.plan = EVERYTHING
+            given_up.set()
+            raise
+
+    task = await timed.submit("job", None)
+    async with working(worker):
+        await given_up.wait()
+        await until(lambda: "claim tasks" in worker._run.outage._failing)
+        store._trouble.plan = []
+        await until(lambda: not worker._run.outage._failing)
+        assert (await timed.get(task.id)).status is TaskStatus.Running
+        clock.advance(1)
+        done = await until_status(timed, task.id, "completed")
+    assert [event.what for event in done.history] == ["created", "claimed", "lapsed", "claimed", "completed"]
+
+
+async def test_what_an_earlier_worker_of_the_same_name_had_begun_is_left_to_lapse(timed, clock):
+    earlier = Want("w1", ("default",), {"job": 3}, 1, timedelta(seconds=30))
+    task = await timed.submit("job", None)
+    await timed.store.claim(earlier)
+    clock.advance(1)
+    store = FaultyStore(timed.store, plan=[Fault("claim", "before", nth=1)])
+    worker = Worker(Queue(store), worker_id="w1", poll=0.02)
+
+    @worker.task("job")
+    async def job(input): ...
+
+    async with working(worker):
+        await until(lambda: store.calls.get("claim", 0) > 2)
+        assert (await timed.get(task.id)).status is TaskStatus.Running
+
+
+async def test_a_task_whose_lease_was_over_before_the_claim_was_answered_is_given_back_unstarted(queue, monkeypatch):
+    """Another worker may have begun it: only a lease that still holds allows to begin."""
+    ahead = [0.0]
+    monkeypatch.setattr(surroundings, "monotonic", lambda: time.monotonic() + ahead[0])
+
+    class LateOnce(FaultyStore):
+        async def claim(self, want):
+            claimed = await super().claim(want)
+            if claimed.tasks and not ahead[0]:
+                ahead[0] = 31.0
+            return claimed
+
+    worker = Worker(Queue(LateOnce(queue.store)), lease=30)
+
+    @worker.task("job")
+    async def job(input, context):
+        return context.fence
+
+    task = await queue.submit("job", None)
+    async with working(worker):
+        done = await until_status(queue, task.id, "completed")
+    assert [event.what for event in done.history] == ["created", "claimed", "released", "claimed", "completed"]
+    assert (done.output, done.attempts) == (2, 0)
 
 
 async def test_a_worker_stops_although_the_store_stays_away(memory, monkeypatch):

@@ -129,20 +129,22 @@ def executions_started_at_most_max(run: Run) -> Iterator[str]:
     for task in run.tasks:
         if task.history_omitted:
             continue
-        started = {start.fence for start in run.starts.get(task.id, ())} if run.journal.starts else None
+        # Without a journal every claim is taken for an execution.
+        begun = {start.fence for start in run.starts.get(task.id, ())} if run.journal.starts else None
         for life in lives(task):
             carried = life[0].attempt if life and life[0].what == "retried" else 0
-            counted = sum(event.what == "claimed" for event in life) - sum(_is_free(event, started) for event in life)
+            spent = {
+                event.fence for event in life if event.what == "claimed" and (begun is None or event.fence in begun)
+            }
+            spent -= {event.fence for event in life if _is_free(event, begun)}
             most = max((run.most.get(task.id) or task.limit) - carried, 1)
-            if counted > most:
-                yield f"{task.id}: was run {counted} times, and {most} were allowed"
+            if len(spent) > most:
+                yield f"{task.id}: was run {len(spent)} times, and {most} were allowed"
 
 
-def _is_free(event: Event, started: set[int] | None) -> bool:
-    """Whether this gave a claim back without spending an attempt, and rightly so."""
-    if event.what == "released" and started is not None and event.fence in started:
-        return event.why == SHUT_DOWN
-    return event.what in GIVEN_BACK
+def _is_free(event: Event, begun: set[int] | None) -> bool:
+    """Whether this gave a claim back without spending an attempt, and rightly so: what has begun is no lost answer."""
+    return event.what in GIVEN_BACK and (begun is None or event.what == "rescheduled" or event.why == SHUT_DOWN)
 
 
 def order_per_key(run: Run) -> Iterator[str]:
@@ -200,7 +202,9 @@ def one_task_per_idempotency_key(run: Run) -> Iterator[str]:
             groups[named[name]].add(task_id)
     doubt = run.given.set_back + run.given.on_the_way
     for members in groups.values():
-        tasks = sorted((run.known[id_] for id_ in members if id_ in run.known), key=lambda task: task.created_at)
+        tasks = sorted(
+            (run.known[id_] for id_ in members if id_ in run.known), key=lambda task: (task.created_at, task.id)
+        )
         for one, other in pairwise(tasks):
             if one.remember_until is not None and other.created_at < one.remember_until - doubt:
                 key = one.idempotency_key or one.id
@@ -214,10 +218,11 @@ def one_task_per_idempotency_key(run: Run) -> Iterator[str]:
 def never_early(run: Run) -> Iterator[str]:
     """Nothing is claimed before it is due: by its producer's word, its retry policy, its handler's own wish."""
     for task in run.tasks:
-        taken = claims(task)
+        taken, first_life = claims(task), next(lives(task))
         submit = run.created.get(task.id)
-        if submit is not None and submit.due is not None and taken and taken[0].at < submit.due:
-            yield f"{task.id}: {said(taken[0])} came at {taken[0].at}, before it was due at {submit.due}"
+        first = next((event for event in first_life if event.what == "claimed"), None)
+        if submit is not None and submit.due is not None and first is not None and first.at < submit.due:
+            yield f"{task.id}: {said(first)} came at {first.at}, before it was due at {submit.due}"
         elif taken and not _moved(task, taken[-1]) and taken[-1].at < task.available_at:
             yield f"{task.id}: {said(taken[-1])} came before it was due at {task.available_at}"
         for event, claim in pairwise(task.history):
@@ -242,7 +247,7 @@ def _pause(run: Run, task: Task, event: Event, roll: float) -> timedelta | None:
     if event.what == "rescheduled":
         finish = run.finishes.get((task.id, event.fence))
         return None if finish is None else timedelta(seconds=finish.delay)
-    return timedelta(0) if event.what in ("lapsed", "released", "retried") else None
+    return timedelta(0) if event.what in ("lapsed", "retried") else None
 
 
 def never_after_the_deadline(run: Run) -> Iterator[str]:

@@ -66,6 +66,8 @@ class Run:
         self.held: dict[str, Attempt] = {}
         self.buffer: deque[Attempt] = deque()
         self.running: set[Attempt] = set()
+        self.given_up: dict[str, int] = {}
+        """Tasks whose handler was stopped because the lease could not be kept, with the fence: an attempt, once it lapses."""
         self.executors = Executors(worker.concurrency)
         self.outage = Outage()
         self.settler = settler_of(self.store, self._settled, self.outage)
@@ -269,9 +271,11 @@ class Run:
             attempt.running = self.loop.create_task(self._attempt(attempt), context=self.context.copy())
 
     async def _attempt(self, attempt: Attempt) -> None:
-        if attempt.stopped is not None:
+        # An answer, a loop or a process that stood still for longer than the lease: another worker may have the task by now.
+        late = surroundings.monotonic() >= attempt.held_until
+        if late or attempt.stopped is not None:
             self.running.discard(attempt)
-            self._end_unstarted(attempt)
+            self._end_unstarted(attempt, "its lease was over before it began" if late else "given back unstarted")
             self._start()
             return
         attempt.context = context = Context(attempt.task, self.worker.queue, on_extended=attempt.extended)
@@ -294,6 +298,7 @@ class Run:
             self.running.discard(attempt)
             self.changed.set()
         if ending is None:
+            self.given_up[attempt.task.id] = attempt.task.fence
             self._forget(attempt)
             self._lost(attempt)
             words = "task %s: gave up its handler, because the lease could not be kept"
@@ -354,12 +359,19 @@ class Run:
         page = await self.store.find(
             Query(status=TaskStatus.Running, worker_id=self.worker.worker_id, limit=PREFETCH_LIMIT)
         )
+        self.given_up = {task.id: task.fence for task in page.tasks if self.given_up.get(task.id) == task.fence}
         for task in page.tasks:
-            if task.id not in self.held and task.type in self.handlers:
+            if self._is_unknown(task):
                 attempt = Attempt(task, self.handlers[task.type], None, 0.0)
                 self.held[task.id] = attempt
                 self.claimed += 1
                 self._end_unstarted(attempt, "the answer to its claim was lost")
+
+    def _is_unknown(self, task: Task) -> bool:
+        """Claimed in this worker's name in this run, and never begun."""
+        if task.id in self.held or task.id in self.given_up or task.type not in self.handlers:
+            return False
+        return task.started_at is not None and self.started_at is not None and task.started_at >= self.started_at
 
     # -- what others want to know
 

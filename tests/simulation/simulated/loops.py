@@ -35,6 +35,9 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             heapq.heappop(timers)._scheduled = False
         return max(timers[0]._when - self.process.offset, self.blocked_until) if timers else NEVER
 
+    def has_something_to_do(self):
+        return bool(self._ready) or (bool(self._scheduled) and self._scheduled[0]._when <= self.time() + TICK)
+
     def turn(self):
         """Run what there is to run at this moment, unless the process dies or stands still on the way."""
         process, world, ready, timers = self.process, self.world, self._ready, self._scheduled

@@ -7,7 +7,7 @@ import random
 from concurrent.futures import Future
 from datetime import UTC, datetime, timedelta
 
-from simulated.loops import NEVER, TICK, SimulatedLoop
+from simulated.loops import NEVER, SimulatedLoop
 
 from tenure import ids
 from tenure.worker import surroundings
@@ -114,7 +114,7 @@ class World:
             *_, call, arguments = heapq.heappop(plans)
             call(*arguments)
         # What happens at the same moment happens in any order.
-        loops = [loop for loop in self.loops if not loop.process.paused and loop.wakes_at() <= self.now + TICK]
+        loops = [loop for loop in self.loops if loop.has_something_to_do()]
         if len(loops) > 1:
             self.dice.shuffle(loops)
         for loop in loops:
