@@ -164,7 +164,7 @@ class Forgetful(MemoryStore):
     """A store that lets everyone win."""
 
     async def claim(self, want):
-        pending = [task for task in self._tasks.values() if task.status == "pending" and task.priority]
+        pending = [task for task in self._tasks.values() if task.status == "pending" and task.type in want.types]
         return Claimed(pending[:1]) if pending else await super().claim(want)
 
     async def swap(self, changes):
