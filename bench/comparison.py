@@ -51,6 +51,7 @@ class Row:
     name: str
     title: str
     store: str
+    language: str = "python"
     note: str = ""
     share: float = 1.0
     version: str = ""
@@ -60,7 +61,7 @@ class Row:
 
     @classmethod
     def of(cls, system: System) -> Row:
-        return cls(system.name, system.title, system.store, system.note, system.share)
+        return cls(system.name, system.title, system.store, system.language, system.note, system.share)
 
     @property
     def kind(self) -> str:
@@ -71,9 +72,10 @@ class Row:
 
     @property
     def label(self) -> str:
-        """The title with the store, where it does not say it already."""
-        store = STORES.get(self.store)
-        return self.title if store is None or store in self.title or self.kind == "floor" else f"{self.title} ({store})"
+        """The title, with the store and the language where they are not Tenure's."""
+        if self.kind != "peer":
+            return self.title
+        return f"{self.title} ({STORES[self.store]}{', node' if self.language == 'node' else ''})"
 
     def add(self, figures: dict[str, float], failures: dict[str, str]) -> None:
         for name, value in figures.items():

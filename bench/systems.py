@@ -15,7 +15,7 @@ PEERS = HERE / "peers"
 HOME = Path(sys.prefix) / "peers"
 """Beside what Tenure itself needs, so that both go when the environment goes."""
 
-STORES = {"sqlite": "SQLite", "postgresql": "PostgreSQL", "redis": "Redis protocol"}
+STORES = {"sqlite": "SQLite", "postgresql": "PostgreSQL", "redis": "Redis"}
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,8 @@ export async function open(url, load) {
   const { Pool } = (await load("pg")).default;
   const quiet = new Logger(() => () => {});
   const pool = new Pool({ connectionString: url, max: 20 });
+  pool.on("error", (error) => process.stderr.write(`${error}\n`));
+  pool.on("connect", (client) => client.on("error", (error) => process.stderr.write(`${error}\n`)));
   const tools = await makeWorkerUtils({ pgPool: pool, logger: quiet });
   return {
     settings: "localQueue of 500, completeJobBatchDelay 0, 24 concurrent jobs",
@@ -19,14 +21,14 @@ export async function open(url, load) {
     },
     work: (note, concurrency) =>
       run({
+        pgPool: pool,
+        logger: quiet,
         preset: {
           worker: {
-            pgPool: pool,
             concurrentJobs: note.pause ? concurrency : 24,
             localQueue: { size: 500 },
             completeJobBatchDelay: 0,
             failJobBatchDelay: 0,
-            logger: quiet,
           },
         },
         taskList: {

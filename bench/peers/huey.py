@@ -1,15 +1,18 @@
 """Huey, on an SQLite file or on Redis."""
 
-import sys
-
 from huey import RedisHuey, SqliteHuey
 
 WORKERS = 4
 POLL = 0.01
+noted = {}
+
+
+def send_reminder(payload):
+    noted["by"](payload)
 
 
 class Peer:
-    settings = "4 worker threads, polling every 10 ms; fsync=True (synchronous=FULL), WAL"
+    settings = "4 worker threads; fsync=True (synchronous=FULL), WAL, polling every 10 ms"
 
     def __init__(self, url):
         if url.startswith("sqlite"):
@@ -33,9 +36,5 @@ class Peer:
 
     def work(self, note, concurrency):
         del concurrency
-        sys.modules[__name__].note = note
+        noted["by"] = note
         self._huey.create_consumer(workers=WORKERS, initial_delay=POLL, max_delay=POLL, periodic=False).run()
-
-
-def send_reminder(payload):
-    note(payload)  # noqa: F821 - put here before the work begins
