@@ -120,8 +120,7 @@ async def test_a_thousand_others_ahead_never_hide_a_runnable_task(queue, store, 
     await queue.submit_many([("greet", None) for _ in range(1000)], queue="elsewhere", **hidden)
     await queue.submit_many([("greet", None) for _ in range(1000)], delay=3600, **hidden)
     await queue.submit_many([("ended", None) for _ in range(1000)], **hidden)
-    for task in await claim(store, 1000, types=["ended"]):
-        await store.swap([_ending(task, clock())])
+    await store.swap([_ending(task, clock()) for task in await claim(store, 1000, types=["ended"])])
     mine = await queue.submit("greet", priority=-100)
     assert ids(await claim(store, count, types=["greet", "ended"])) == [mine.id]
 
