@@ -23,7 +23,7 @@ bench: $(VENV)/.installed
 	$(BIN)/python bench/sqlite.py
 
 chaos: $(VENV)/.tested
-	$(BIN)/python tests/chaos/chaos.py --seconds 60 --tasks 10000 --workers 4
+	$(BIN)/python tests/chaos/chaos.py --seconds 45 --tasks 6000 --workers 4 --write docs/chaos.md
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -38,6 +39,11 @@ STARTING = SimpleNamespace(returncode=0)
 
 class Chaos:
     """One run: its processes, its faults and its files."""
+
+    end = signal.SIGKILL
+    """How a worker is killed."""
+    weights = (6, 2, 1)
+    """How often workers are killed, workers are frozen, producers are killed."""
 
     def __init__(self, folder, place, *, seconds, tasks, workers, seed):
         self.folder = Path(folder)
@@ -70,7 +76,10 @@ class Chaos:
                         send(process, signal.SIGKILL)
                         await process.wait()
             self.figures, broken = await account(
-                queue, self.folder.glob("acknowledged-*"), self.folder.glob("executions-*")
+                queue,
+                self.folder.glob("acknowledged-*"),
+                self.folder.glob("executions-*"),
+                timedelta(seconds=self.place.doubt),
             )
         self.broken += [*broken, *self._locked()]
 
@@ -124,7 +133,7 @@ class Chaos:
     def _note_end(self, code):
         if code == POISONED:
             self.faults["worker poisoned"] += 1
-        elif code not in (-signal.SIGKILL, NO_STORE):
+        elif code not in (-signal.SIGKILL, NO_STORE) and self.end is signal.SIGKILL:
             self.broken.append(f"a worker crashed with {code}; see its log")
 
     async def _keep_producers(self):
@@ -142,9 +151,11 @@ class Chaos:
             "producer killed": self._kill_producer,
         }
         await self._keep_workers()
-        await asyncio.gather(self._repeat(mine, [6, 2, 1], end), self._repeat(self.place.faults(), None, end))
+        await asyncio.gather(self._repeat(mine, self.weights, end), self._repeat(self.place.faults(), None, end))
 
     async def _repeat(self, faults, weights, end):
+        if not faults:
+            return
         dice = random.Random(f"{' '.join(faults)} {self.seed}")
         while time.monotonic() < end:
             await asyncio.sleep(dice.uniform(0.05, 0.5))
@@ -164,7 +175,7 @@ class Chaos:
     async def _kill(self, victim):
         if victim.returncode is not None:
             return False
-        send(victim, signal.SIGKILL)
+        send(victim, self.end)
         await victim.wait()
         return True
 

@@ -3,9 +3,12 @@
 import json
 from collections import Counter, defaultdict
 from datetime import datetime
+from itertools import pairwise
 
 from tenure import TaskStatus
-from tenure.testing import check
+from tenure.testing.invariants import broken_invariants
+from tenure.testing.journal import Journal, Started, Submitted
+from tenure.testing.run import NO_TIME, Circumstances
 
 
 def read(files):
@@ -24,18 +27,51 @@ async def all_tasks(queue):
             return tasks
 
 
-async def account(queue, acknowledged_files, execution_files):
-    """Counts for the table, and the broken promises as sentences."""
+async def account(queue, acknowledged_files, execution_files, doubt=NO_TIME):
+    """Counts for the table, and the broken promises as sentences.
+
+    `doubt` is how far the clients' readings of the store's time may be apart.
+    """
     tasks = await all_tasks(queue)
     acknowledged = list(read(acknowledged_files))
-    executions = [(line["id"], line["fence"]) for line in read(execution_files)]
+    executions = list(read(execution_files))
     order = list(dict.fromkeys(line["id"] for line in acknowledged))
-    broken = check(tasks, order, executions=executions, all_ended=True)
+    begun = [line for line in executions if line["what"] == "begun"]
+    journal = Journal()
+    journal.submits = [Submitted(2 * place, "", answered=2 * place + 1, task_id=id_) for place, id_ in enumerate(order)]
+    journal.starts = [Started(0, line["id"], "", line["fence"]) for line in begun]
+    given = Circumstances(all_ended=True, set_back=doubt)
+    broken = [sentence for found in broken_invariants(tasks, journal, given).values() for sentence in found]
+    broken += out_of_order(tasks, order, executions)
     broken += early(tasks, acknowledged)
     broken += shared(acknowledged, "key")
     broken += shared(acknowledged, "chosen")
     broken += await miscounted(queue, tasks)
-    return figures(tasks, acknowledged, executions), broken
+    return figures(tasks, acknowledged, begun), broken
+
+
+def out_of_order(tasks, order, executions):
+    """By the one clock of the machine, which nobody's store has to be asked for.
+
+    A handler whose task was completed by it had returned before the next of its key began.
+    """
+    began, returned = {}, {}
+    for line in executions:
+        times = began if line["what"] == "begun" else returned
+        times[line["id"], line["fence"]] = line["at"]
+    first = {}
+    for (task_id, _), at in began.items():
+        first[task_id] = min(first.get(task_id, at), at)
+    place = {task_id: number for number, task_id in enumerate(order)}
+    keys = defaultdict(list)
+    for task in tasks:
+        if task.ordering_key is not None and task.id in place:
+            keys[task.ordering_key].append(task)
+    for key, members in keys.items():
+        for one, other in pairwise(sorted(members, key=lambda task: place[task.id])):
+            end = returned.get((one.id, one.fence)) if one.status is TaskStatus.Completed else None
+            if end is not None and first.get(other.id, end) < end:
+                yield f"{other.id}: began {end - first[other.id]:.3f} s before {one.id} of key {key!r} had returned"
 
 
 def early(tasks, acknowledged):

@@ -27,9 +27,10 @@ class Place:
     name = ""
     own_clock = True
     """Whether its time is another than that of the machine of a client."""
+    doubt = 0.0
+    """Seconds by which two clients may read its time differently."""
     pace = 1.0
     """How many tasks it is given, as a part of the usual number."""
-    weather = ()
 
     def __init__(self, folder):
         self.folder = Path(folder)
@@ -45,6 +46,16 @@ class Place:
 
     def weather_now(self):
         return []
+
+
+class File(Place):
+    """An SQLite file to which nothing happens."""
+
+    own_clock = False
+
+    def __init__(self, folder):
+        super().__init__(folder)
+        self.url = f"sqlite:///{self.folder}/jobs.db"
 
 
 class Sqlite(Place):
@@ -123,8 +134,8 @@ class Served(Place):
     async def _cut(self, dice, when):
         way = dice.choice(self.ways)
         before = way.cuts
-        way.cut(dice.randrange(1, 20), when)
-        async with asyncio.timeout(5):
+        way.cut(dice.randrange(1, 8), when)
+        async with asyncio.timeout(2):
             while way.cuts == before:
                 await asyncio.sleep(0.01)
 
@@ -166,6 +177,8 @@ class DynamoDB(Served):
     """A server on a file."""
 
     name = "dynamodb"
+    doubt = 2.0
+    """A `Date` has whole seconds, and nobody knows how long an answer was on its way."""
     pace = 0.4
 
     def start(self):
@@ -214,6 +227,7 @@ class Etcd(Served):
     """Three servers. Debian's version: the one of the Python package may lose data when it is killed."""
 
     name = "etcd"
+    doubt = 1.0
     pace = 0.4
 
     def start(self):

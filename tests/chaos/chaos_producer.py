@@ -12,7 +12,7 @@ from pathlib import Path
 
 from chaos_account import read
 from chaos_work import plan
-from chaos_worker import Journal
+from chaos_worker import Journal, counted
 
 from tenure import StoreUnavailable, connect
 
@@ -34,6 +34,7 @@ async def produce(url, path, count, seed, seconds, part, parts):
     shared = "shared", [job for line in lines for job in line if job.repeats > 1]
 
     async with await insist(lambda: connect(url)) as queue:
+        counted(queue)
 
         async def submit(job, name):
             task = await insist(lambda: queue.submit(job.type, job.input, **job.options))

@@ -6,6 +6,7 @@ import os
 import random
 import sys
 import threading
+import time
 
 from chaos_work import LEASE, NO_STORE, POISONED, POLL
 
@@ -44,7 +45,10 @@ async def work(url, path):
         )
 
         def begin(context):
-            journal.write(id=context.task.id, fence=context.fence)
+            journal.write(what="begun", id=context.task.id, fence=context.fence, at=time.monotonic())
+
+        def end(context):
+            journal.write(what="returned", id=context.task.id, fence=context.fence, at=time.monotonic())
 
         @worker.task("plain")
         async def plain(input, context):
@@ -56,6 +60,7 @@ async def work(url, path):
         async def ordered(input, context):
             begin(context)
             await asyncio.sleep(random.random() * 0.01)
+            end(context)
             return input["name"]
 
         @worker.task("thread")
