@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-matrix lint bench chaos clean
+.PHONY: demo test test-matrix lint bench bench-setup bench-short chaos clean
 
 demo: $(VENV)/.installed
 	$(BIN)/tenure demo
@@ -19,8 +19,17 @@ test: $(VENV)/.tested
 test-matrix: $(VENV)/.tested
 	$(BIN)/python tests/postgres/matrix.py
 
-bench: $(VENV)/.installed
+bench: $(VENV)/.benched
 	$(BIN)/python bench/sqlite.py
+	$(BIN)/python bench/postgres.py
+	$(BIN)/python bench/compare.py
+
+# Under ten minutes once the peers are installed, which the first run does, or `make bench-setup`.
+bench-short: $(VENV)/.benched
+	$(BIN)/python bench/compare.py --short
+
+bench-setup: $(VENV)/.benched
+	$(BIN)/python bench/systems.py
 
 chaos: $(VENV)/.tested
 	$(BIN)/python tests/chaos/chaos.py --seconds 45 --tasks 6000 --workers 4 --write docs/chaos.md
@@ -34,6 +43,10 @@ $(VENV)/.tested: $(VENV)/.installed requirements-test.txt tests/debian.py
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -r requirements-test.txt
 	$(BIN)/python tests/debian.py
 	npm install --silent --no-save --prefix $(VENV)/npm @dynoxide/linux-x64@1.2.1
+	touch $@
+
+$(VENV)/.benched: $(VENV)/.installed bench/requirements.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -r bench/requirements.txt
 	touch $@
 
 clean:
