@@ -25,6 +25,7 @@ from tenure.cli import (
     operate,
     schema,
     submit,
+    table,
     tail,
     top,
     worker,
@@ -67,7 +68,7 @@ GROUPS = {
     "Work": (worker,),
     "Watch": (tail, health, top, doctor),
     "Move": (move,),
-    "Store": (schema, bench),
+    "Store": (schema, table, bench),
     "More": (demo, config),
 }
 for panel, modules in GROUPS.items():

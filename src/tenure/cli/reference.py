@@ -100,6 +100,7 @@ JSON = {
     "copy": MOVED,
     "migrate": "`{before, now, newest}`",
     "sql": "`{version, sql}` per migration",
+    "table": "`{form, template}`, or `{table, ready}` with `--create`",
     "bench": "`{submit_one_by_one, submit_concurrently, submit_in_bulk, drain}` in tasks per second, `{latency_median, latency_slowest}` in milliseconds",
     "demo": "`{types, total, checks: [{holds, text}], adds_up}`",
     "completions": "`{shell, script}`",
