@@ -16,6 +16,7 @@ import time
 from pathlib import Path
 
 import comparison
+import performance
 import report
 import servers
 from backlogs import drains_beside
@@ -41,6 +42,8 @@ def main() -> None:
     compared.settings["took"] = f"{(time.monotonic() - begin) / 60:.0f} minutes"
     folder = choices.results or (RESULTS / "short" if choices.short else RESULTS)
     comparison.write(folder, compared)
+    if folder == RESULTS:
+        performance.main()
     print((folder / "comparison.md").read_text())
 
 

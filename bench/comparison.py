@@ -131,7 +131,8 @@ def page(compared: Comparison) -> str:
             "# Tenure and its peers", "", *(f"- {name}: {value}" for name, value in about.items()), "",
             SAME_WORK, "",
             *rates(compared), "", "## What it costs", "", *costs(compared), "",
-            "## Beside a backlog", "", *beside(compared), "", *trouble(compared),
+            "## Beside a backlog", "", *beside(compared), "",
+            "## What did not work", "", *(failures(compared) or ["Everything was measured."]), "",
             "## Versions and settings", "", *versions(compared), "", "## Plots", "", *plotted, "",
         ]
     )  # fmt: skip
@@ -159,10 +160,9 @@ def beside(compared: Comparison) -> list[str]:
     return [*lines, *(_line([row.label, *(row.cell(name) for name in BACKLOGS)]) for row in rows)]
 
 
-def trouble(compared: Comparison) -> list[str]:
+def failures(compared: Comparison) -> list[str]:
     """Whoever could not be measured, and why: nobody is left out silently."""
-    failed = [f"- {row.label}, {stage}: {why}" for row in compared.rows for stage, why in row.failures.items()]
-    return ["## What did not work", "", *failed, ""] if failed else []
+    return [f"- {row.label}, {stage}: {why}" for row in compared.rows for stage, why in row.failures.items()]
 
 
 def versions(compared: Comparison) -> list[str]:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import sqlite3
 import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import asyncpg
@@ -25,7 +26,7 @@ PATIENCE = 30
 class Places:
     """Empty places to work in: files, databases, and the one Redis, emptied."""
 
-    def __init__(self, folder: Path, postgres: PostgresServer, redis: Redis | None) -> None:
+    def __init__(self, folder: Path, postgres: PostgresServer | None, redis: Redis | None) -> None:
         self._folder, self._postgres, self._redis = folder, postgres, redis
         self._made = 0
 
@@ -35,6 +36,7 @@ class Places:
         if store == "sqlite":
             return f"sqlite:///{self._folder / f'{self._made}.db'}"
         if store == "postgresql":
+            assert self._postgres is not None
             name = f"bench_{self._made}"
             self._on_postgres(f"CREATE DATABASE {name}")
             return self._postgres.url.rpartition("/")[0] + f"/{name}"
@@ -66,15 +68,20 @@ class Places:
         return None
 
     def versions(self) -> dict[str, str]:
-        found = {"PostgreSQL": str(self._on_postgres("SHOW server_version"))}
+        found = {"SQLite": sqlite3.sqlite_version}
+        if self._postgres is not None:
+            found["PostgreSQL"] = str(self._on_postgres("SHOW server_version"))
         if self._redis is not None:
             lines = self._redis.ask("INFO server").splitlines()
             found["Valkey"] = next(line.partition(":")[2] for line in lines if line.startswith("valkey_version"))
         return found
 
     def _on_postgres(self, statement: str) -> object:
+        assert self._postgres is not None
+        url = self._postgres.url
+
         async def run() -> object:
-            db = await asyncpg.connect(self._postgres.url)
+            db = await asyncpg.connect(url)
             try:
                 return await db.fetchval(statement)
             finally:
@@ -128,10 +135,10 @@ class Redis:
 @contextmanager
 def started(folder: Path | None, stores: set[str], appendfsync: str) -> Iterator[Places]:
     """Everything that these stores need, on a real disk; gone afterwards."""
-    with tempfile.TemporaryDirectory(prefix="tenure-bench-", dir=folder) as made, PostgresServer() as postgres:
-        redis = Redis(Path(made), appendfsync) if "redis" in stores else None
-        try:
-            yield Places(Path(made), postgres, redis)
-        finally:
-            if redis is not None:
-                redis.stop()
+    with ExitStack() as stack:
+        made = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tenure-bench-", dir=folder)))
+        postgres = stack.enter_context(PostgresServer()) if "postgresql" in stores else None
+        redis = Redis(made, appendfsync) if "redis" in stores else None
+        if redis is not None:
+            stack.callback(redis.stop)
+        yield Places(made, postgres, redis)
