@@ -148,23 +148,25 @@ async def copy(
 
 async def _grow(out: Output, source: str, target: str, wait: timedelta | None) -> int:
     from tenure import transfer
-    from tenure.growth import grow
-    from tenure.queue import Queue, connect
-    from tenure.stores import open_store
+    from tenure.growth import before_growth, grow
+    from tenure.queue import Queue
+    from tenure.stores import open_store, separated
     from tenure.stores.sharded import ShardedStore
 
     store = open_store(target)
     assert isinstance(store, ShardedStore)
-    async with Queue(store, target) as there, connect(source) as here:
-        await store.grow(len(here.store.parts()))
+    before = len(separated(source))
+    async with Queue(store, target) as queue:
+        await store.grow(before)
+        here = before_growth(store, before)
         await _hold(out, here, wait, "its shards become more")
         with Progress(out, "moving", await transfer.total(here)) as progress:
-            report = await grow(here, there, progress.advance)
+            report = await grow(queue, before, progress.advance)
     code = _finish(out, report, f"{report.tasks:,} tasks and {report.reservations:,} keys moved")
     if not out.as_json:
         out.note(
             "Let producers and workers use all shards from now on, then: tenure resume QUEUE"
-            if report.complete
+            if not (report.running or report.conflicts)
             else "The queue keeps its old number of shards. Make the copy again."
         )
     return code
