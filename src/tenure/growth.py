@@ -27,13 +27,18 @@ def is_growth(source: str, target: str) -> bool:
     return len(before) < len(after) and after[: len(before)] == before
 
 
-async def grow(source: Queue, target: Queue, advance: Advance = lambda _: None) -> Report:
+def before_growth(store: ShardedStore, before: int) -> Queue:
+    """The queue as it was with fewer shards."""
+    return Queue(ShardedStore(store.shards[:before]))
+
+
+async def grow(target: Queue, before: int, advance: Advance = lambda _: None) -> Report:
     """Bring everything where a queue of more shards keeps it.
 
     While something runs or differs in two places, the queue keeps its old number of shards.
     """
     assert isinstance(target.store, ShardedStore)
-    before = len(source.store.parts())
+    source = before_growth(target.store, before)
     for name, reason in (await source.paused()).items():
         await target.pause(name, reason)
     report = await transfer.copy(source, target, advance)
@@ -42,8 +47,7 @@ async def grow(source: Queue, target: Queue, advance: Advance = lambda _: None) 
     for shard in target.store.shards[:before]:
         await _take_away(shard, target.store)
     # Once more: where a task was and its key still is, there has to be a pointer to it now.
-    again = await transfer.copy(source, target)
-    report.conflicts += again.conflicts
+    report.conflicts += (await transfer.copy(source, target)).conflicts
     if not report.conflicts:
         await settle(target.store.shards)
     return report
