@@ -175,6 +175,10 @@ class Store(ABC):
 
     size_limit: int = 1_000_000
     """The most bytes of JSON that an input may have."""
+    poll: float = 1.0
+    """Seconds after which an idle worker looks for tasks by itself; longer where each look is paid for."""
+    sweep_interval: float = 5.0
+    """Seconds between two sweeps of a worker."""
 
     async def open(self) -> None:  # noqa: B027 - most stores have nothing to do here
         """Set up what is not there yet. `connect` calls it once, before anything else."""

@@ -90,7 +90,7 @@ class FaultyStore(Store):
 
     def __init__(self, store: Store, seed: int = 0, plan: FaultPlan = ()) -> None:
         self.store = store
-        self.size_limit = store.size_limit
+        self.size_limit, self.poll, self.sweep_interval = store.size_limit, store.poll, store.sweep_interval
         self._trouble = _Trouble(seed, tuple(plan))
 
     @property

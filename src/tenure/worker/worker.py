@@ -44,10 +44,10 @@ class Worker:
         lease: float | timedelta = 30.0,
         retry: RetryPolicy | None = DEFAULT_POLICY,
         worker_id: str | None = None,
-        poll: float = 1.0,
+        poll: float | None = None,
         grace: float = 30.0,
         cancel_grace: float = 1.0,
-        sweep_interval: float = 5.0,
+        sweep_interval: float | None = None,
         retention: Retention = DEFAULT_RETENTION,
         handlers: Iterable[Handler] = (),
     ) -> None:
@@ -63,9 +63,10 @@ class Worker:
         self.lease = _positive("lease", lease)
         self.worker_id = _worker_id(worker_id)
         self.retry = retry
-        self.poll = _positive("poll", poll).total_seconds()
+        self.poll = _positive("poll", queue.store.poll if poll is None else poll).total_seconds()
         self.grace = times.seconds(grace, "grace").total_seconds()
         self.cancel_grace = times.seconds(cancel_grace, "cancel_grace").total_seconds()
+        sweep_interval = queue.store.sweep_interval if sweep_interval is None else sweep_interval
         self.sweep_interval = _positive("sweep_interval", sweep_interval).total_seconds()
         self._sweeper = Sweeper(queue.store, retention, queue.events)
         self._handlers = {handler.type: handler for handler in handlers}

@@ -27,7 +27,7 @@ class Shard(Store):
         self.number = number
         self.store = store
         self.url = url
-        self.size_limit = store.size_limit
+        self.size_limit, self.poll, self.sweep_interval = store.size_limit, store.poll, store.sweep_interval
         self.name = f"{name_of(number)} ({without_password(url)})"
         self.health = health or Health(self.name)
         self.expected: Seat | None = None

@@ -55,6 +55,8 @@ class ShardedStore(Store):
         self.shards = list(shards)
         self.places = Places(len(self.shards))
         self.size_limit = min(shard.size_limit for shard in self.shards)
+        self.poll = max(shard.poll for shard in self.shards)
+        self.sweep_interval = max(shard.sweep_interval for shard in self.shards)
         self._strays = strays or Strays(self.places)
         self._pruned = 0
         self._claims = Claims(self.shards, random.randrange(len(self.shards)))  # noqa: S311 - spreading workers
