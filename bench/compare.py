@@ -10,6 +10,7 @@ Writes a page, a file for programs and plots into bench/results (the short form 
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import tempfile
 import time
@@ -33,6 +34,8 @@ SHORT = Size(tasks=5_000, one_by_one=200, samples=50, idle=1.0)
 
 def main() -> None:
     choices = _choices()
+    # Ended from outside, it still ends what it has started.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     systems = [system for system in all_systems() if not choices.systems or system.name in choices.systems]
     size = SHORT if choices.short else USUAL
     if choices.tasks:

@@ -4,7 +4,7 @@ import json
 import re
 import subprocess
 import sys
-from xml.etree import ElementTree
+import xml.etree.ElementTree as ET
 
 import pytest
 from pages import ROOT
@@ -89,7 +89,7 @@ def test_tenure_is_measured_on_the_same_work_and_everything_is_written(folder):
     page = (folder / "results" / "comparison.md").read_text()
     assert "| **Tenure** (SQLite) |" in page
     for name in re.findall(r"\]\((\w+\.svg)\)", page):
-        assert ElementTree.parse(folder / "results" / name).getroot().tag.endswith("svg")
+        assert ET.parse(folder / "results" / name).getroot().tag.endswith("svg")
     assert (ROOT / "docs" / "performance.md").read_text() == before
 
 
