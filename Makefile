@@ -13,6 +13,7 @@ test: $(VENV)/.tested
 	$(BIN)/python -m ruff format --check .
 	$(BIN)/python -m mypy
 	$(BIN)/lint-imports
+	$(BIN)/bandit -q -c pyproject.toml -r src
 	$(BIN)/python -m pytest tests/unit -n 2 --cov --cov-config=tests/unit/coverage.ini
 	$(BIN)/python -m pytest -n 2 --ignore=tests/unit
 

@@ -18,6 +18,7 @@ from tenure.errors import DamagedRecord, InvalidInput, TenureError
 from tenure.idempotency import Reservation, read_reservation
 from tenure.queue import Queue
 from tenure.stores.base import Change, Piece, Store
+from tenure.stores.options import without_password
 from tenure.task import Task, TaskStatus, decode, encode
 
 BATCH = 500
@@ -315,7 +316,8 @@ def refuse_same(source: Queue, target: Queue) -> None:
     same = source.url == target.url or source.store is target.store
     here, there = getattr(source.store, "path", None), getattr(target.store, "path", None)
     if same or (here is not None and there is not None and here.resolve() == there.resolve()):
-        msg = f"{source.url} and {target.url} are the same store. Choose another one to copy to."
+        one, other = without_password(source.url), without_password(target.url)
+        msg = f"{one} and {other} are the same store. Choose another one to copy to."
         raise InvalidInput(msg)
 
 

@@ -41,5 +41,6 @@ def without_password(url: str) -> str:
     >>> without_password("postgresql://ada:secret@host/jobs?sslpassword=secret&schema=mail")
     'postgresql://ada:***@host/jobs?sslpassword=***&schema=mail'
     """
-    url = re.sub(r"(://[^:@/?]*):[^@/]*@", r"\1:***@", url)
-    return re.sub(r"(password=)[^&\s]*", r"\1***", url)
+    # A password may hold any sign if its owner forgot to quote it: rather too much is hidden than too little.
+    url = re.sub(r"(://[^:@/?#\s]*):\S*@", r"\1:***@", url)
+    return re.sub(r"(?i)((?:pass|secret|token|key)\w*=)[^&\s]*", r"\1***", url)

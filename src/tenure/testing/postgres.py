@@ -50,6 +50,7 @@ class PostgresServer:
         self._as, self._prefix = _another_user(self._bin / "postgres", self._folder)
         self._data = self._folder / "data"
         self._process: subprocess.Popen[bytes] | None = None
+        self._said_before = 0
         self.port = _free_port()
         self._run("initdb", "-D", str(self._data), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "-N")
 
@@ -63,6 +64,7 @@ class PostgresServer:
         settings = [part for setting in self._settings for part in ("-c", setting)]
         command = ["postgres", "-D", str(self._data), "-p", str(self.port), "-h", "127.0.0.1", "-k", "", *settings]
         with (self._folder / "log").open("ab") as log:
+            self._said_before = log.tell()
             self._process = subprocess.Popen(  # noqa: S603 - a fixed command
                 self._command(*command), stdout=log, stderr=log, stdin=subprocess.DEVNULL, **self._as
             )
@@ -127,7 +129,9 @@ class PostgresServer:
                 answered = connection.recv(1) in (b"N", b"S")
         except OSError:
             return False
-        return answered and "ready to accept connections" in self.log()[self.log().rfind("starting PostgreSQL") :]
+        with (self._folder / "log").open("rb") as log:
+            log.seek(self._said_before)
+            return answered and b"ready to accept connections" in log.read()
 
     def _command(self, program: str, *arguments: str) -> list[str]:
         return [*self._prefix, str(self._bin / program), *arguments]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import random
 import sqlite3
 import time
@@ -54,7 +55,17 @@ def open_connection(path: Path) -> sqlite3.Connection:
     if not path.parent.is_dir():
         msg = f"Cannot open {path}: the folder {path.parent} does not exist. Create it, or choose another file."
         raise StoreUnusable(msg)
+    _create_private(path)
     return patiently(attempt, path)
+
+
+def _create_private(path: Path) -> None:
+    """A new file is for its owner, and for its group as far as the umask says; never for everyone.
+
+    SQLite gives the files beside it the same permissions. A file that exists keeps its own.
+    """
+    with contextlib.suppress(OSError):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o660))
 
 
 def patiently(attempt: Callable[[], T], path: Path) -> T:
