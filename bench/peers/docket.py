@@ -4,9 +4,11 @@ import asyncio
 
 from docket import Docket, Worker
 
+CONCURRENCY = 50
+
 
 class Peer:
-    settings = "concurrency 200"
+    settings = "concurrency 50: with 200 it runs out of connections"
 
     def __init__(self, url):
         self._docket = Docket(name="bench", url=url)
@@ -36,6 +38,7 @@ class Peer:
         return snapshot.total_tasks
 
     async def work(self, note, concurrency):
+        del concurrency
         self._note = note
-        async with Worker(self._docket, concurrency=concurrency) as worker:
+        async with Worker(self._docket, concurrency=CONCURRENCY) as worker:
             await worker.run_forever()
