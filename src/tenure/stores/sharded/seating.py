@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 from tenure.errors import StoreUnavailable, StoreUnusable
+from tenure.stores.options import without_password
 from tenure.stores.sharded.seats import Seat, check_seat, give_seat, seat_of
 from tenure.stores.sharded.shard import Shard
 
@@ -82,7 +83,9 @@ async def _set_up(
         raise StoreUnavailable(msg)
     for shard in new:
         if await seat_of(shard.store) is None:
-            await _refuse_tasks(shard, f"Spread them with: tenure copy '{shard.url}' 'ALL THE ADDRESSES'")
+            await _refuse_tasks(
+                shard, f"Spread them with: tenure copy '{without_password(shard.url)}' 'ALL THE ADDRESSES'"
+            )
             await give_seat(shard.store, Seat(shard.number, len(shards)))
 
 
