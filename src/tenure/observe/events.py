@@ -36,21 +36,21 @@ class Execution(Protocol):
     kept: dict[str, Any] | None
 
 
-class TaskEvent(msgspec.Struct, frozen=True):
+class TaskEvent(msgspec.Struct, frozen=True, gc=False):
     """Something happened to a task; `task` is what it is now."""
 
     task: Task
 
 
-class Submitted(TaskEvent, frozen=True):
+class Submitted(TaskEvent, frozen=True, gc=False):
     """A new task is in the store. A repeat of a key, a slot or an id is none."""
 
 
-class Claimed(TaskEvent, frozen=True):
+class Claimed(TaskEvent, frozen=True, gc=False):
     """A worker holds the task."""
 
 
-class Completed(TaskEvent, frozen=True):
+class Completed(TaskEvent, frozen=True, gc=False):
     """The task is done. `seconds` is what its handler took, where that is known."""
 
     seconds: float | None = None
@@ -62,7 +62,7 @@ class Completed(TaskEvent, frozen=True):
         return len(history) > 1 and history[-2].what == LAPSED
 
 
-class Failed(TaskEvent, frozen=True):
+class Failed(TaskEvent, frozen=True, gc=True):
     """An attempt failed. The task is tried again, or it is dead."""
 
     reason: str = "error"
@@ -82,39 +82,39 @@ class Failed(TaskEvent, frozen=True):
         return self.task.status is TaskStatus.Pending
 
 
-class Lapsed(Failed, frozen=True):
+class Lapsed(Failed, frozen=True, gc=True):
     """A lease ran out before its worker finished."""
 
 
-class Expired(TaskEvent, frozen=True):
+class Expired(TaskEvent, frozen=True, gc=False):
     """The deadline passed before anyone began."""
 
 
-class CancelRequested(TaskEvent, frozen=True):
+class CancelRequested(TaskEvent, frozen=True, gc=False):
     """A running task was asked to stop."""
 
 
-class Cancelled(TaskEvent, frozen=True):
+class Cancelled(TaskEvent, frozen=True, gc=False):
     """The task was cancelled, or stopped when it was asked to."""
 
 
-class Rescheduled(TaskEvent, frozen=True):
+class Rescheduled(TaskEvent, frozen=True, gc=False):
     """The handler asked to run again later."""
 
 
-class Released(TaskEvent, frozen=True):
+class Released(TaskEvent, frozen=True, gc=False):
     """A worker gave the task back; no attempt was spent."""
 
 
-class Requeued(TaskEvent, frozen=True):
+class Requeued(TaskEvent, frozen=True, gc=False):
     """An operator gave an ended task another life."""
 
 
-class Archived(TaskEvent, frozen=True):
+class Archived(TaskEvent, frozen=True, gc=False):
     """The task was put away."""
 
 
-class Lost(TaskEvent, frozen=True):
+class Lost(TaskEvent, frozen=True, gc=False):
     """A worker had finished, but its claim was no longer its own: nothing was written. `task` is as it was claimed."""
 
 
@@ -203,6 +203,22 @@ class Events:
         """Tell the last event of each of these tasks."""
         for task in tasks:
             self.emit(latest(task))
+
+    def attempt_begins(self, context: Execution) -> None:
+        """Tell those who want to know that a handler is about to run."""
+        for watcher in self.attempt_watchers:
+            try:
+                watcher.attempt_begins(context)
+            except Exception:
+                log.exception("%r failed", watcher)
+
+    def attempt_ends(self, context: Execution, error: BaseException | None) -> None:
+        """Tell them that it has ended."""
+        for watcher in self.attempt_watchers:
+            try:
+                watcher.attempt_ends(context, error)
+            except Exception:
+                log.exception("%r failed", watcher)
 
     @contextlib.contextmanager
     def submitting(self, options: Any, types: Sequence[str]) -> Iterator[list[Task]]:

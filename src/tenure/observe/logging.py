@@ -63,9 +63,25 @@ _WORDS: dict[type[TaskEvent], str] = {
 
 
 _NAMES = {kind: kind.__name__.lower() for kind in LEVELS}
+_LEVEL_NAMES = {kind: logging.getLevelName(level).lower() for kind, level in LEVELS.items()}
+FIELDS = ("event", "task_id", "task_type", "queue", "attempt", "status", "worker_id", "seconds")
 
-Row = tuple[int, str, dict[str, Any]]
-"""A line that is yet to be written: its level, its sentence and its fields."""
+
+class Line(msgspec.Struct, omit_defaults=True, gc=False):
+    """A line that is yet to be written."""
+
+    at: datetime
+    level: str
+    logger: str
+    message: str
+    event: str
+    task_id: str
+    task_type: str
+    queue: str
+    attempt: int
+    status: str
+    worker_id: str | None = None
+    seconds: float | None = None
 
 
 class Logging(Subscriber):
@@ -80,26 +96,27 @@ class Logging(Subscriber):
         told = [event for event in events if type(event) in wanted]
         if not told:
             return
+        now = datetime.now(UTC)
+        lines = [self._line(event, now) for event in told]
         if (handler := _only_json(logger)) is not None:
-            handler.write_rows(logger.name, [_row(event) for event in told])
+            handler.write_lines(lines)
             return
         make = logging.getLogRecordFactory()
-        for event in told:
-            level, text, fields = _row(event)
+        for line in lines:
             # The caller of a logger is always this line: looking for it would cost more than the line.
-            record = make(logger.name, level, __file__, 0, text, (), None)
-            record.__dict__.update(fields)
+            level = logging.getLevelName(line.level.upper())
+            record = make(logger.name, level, __file__, 0, line.message, (), None)
+            record.__dict__.update({field: getattr(line, field) for field in FIELDS})
             logger.handle(record)
 
-
-def _row(event: TaskEvent) -> Row:
-    kind, task = type(event), event.task
-    level = logging.ERROR if kind is Lapsed and task.status is TaskStatus.Failed else LEVELS[kind]
-    fields = about(task)
-    fields["event"] = _NAMES[kind]
-    if kind is Completed and event.seconds is not None:  # type: ignore[attr-defined]
-        fields["seconds"] = event.seconds  # type: ignore[attr-defined]
-    return level, sentence(task, _WORDS[kind]), fields
+    def _line(self, event: TaskEvent, now: datetime) -> Line:
+        kind, task = type(event), event.task
+        level = "error" if kind is Lapsed and task.status is TaskStatus.Failed else _LEVEL_NAMES[kind]
+        last = task.history[-1]
+        return Line(
+            now, level, self._logger.name, sentence(task, _WORDS[kind]), _NAMES[kind], task.id, task.type, task.queue,
+            last.attempt, task.status.value, last.worker, event.seconds if kind is Completed else None,  # type: ignore[attr-defined]
+        )  # fmt: skip
 
 
 def about(task: Task) -> dict[str, Any]:
@@ -175,11 +192,8 @@ class JsonHandler(logging.StreamHandler[TextIO]):
         super().__init__(stream)
         self.setFormatter(JsonLines())
 
-    def write_rows(self, name: str, rows: Sequence[Row]) -> None:
+    def write_lines(self, lines: Sequence[Line]) -> None:
         """What `emit` does for each, in one step."""
-        at = datetime.now(UTC)
-        head = {level: {"at": at, "level": logging.getLevelName(level).lower(), "logger": name} for level, *_ in rows}
-        lines = [{**head[level], "message": text, **fields} for level, text, fields in rows]
         self.acquire()
         try:
             self.stream.write(_encode_lines(lines).decode())

@@ -19,15 +19,19 @@ from tenure.task import Task
 try:
     from opentelemetry import context as current
     from opentelemetry import trace
+    from opentelemetry.context import Context
     from opentelemetry.propagate import extract, inject
     from opentelemetry.trace import NonRecordingSpan, Span, SpanContext, SpanKind, Status, StatusCode, TracerProvider
 except ModuleNotFoundError:
     raise MissingExtra("Tracing", "otel") from None
 
 SYSTEM = "tenure"
-PARENT = "traceparent"
+PARENT, BAGGAGE = "traceparent", "baggage"
 UNSAMPLED = tuple("02468ace")
 """The lowest bit of the flags, which end the header, says whether the trace is sampled."""
+
+
+_NOTHING = Context()
 
 
 class Tracing(Subscriber):
@@ -70,12 +74,14 @@ class Tracing(Subscriber):
         parent = task.headers.get(PARENT, "")
         if parent.endswith(UNSAMPLED):
             # Whoever submitted it was not sampled, so the attempt is not; what it calls may want to know that.
-            self._enter(context, _Unsampled(task.headers))
+            around = extract(task.headers) if BAGGAGE in task.headers else _NOTHING
+            self._enter(context, _Unsampled(task.headers), around)
             return
         last = task.history[-1]
+        around = extract(task.headers) if parent else _NOTHING
         span = self._tracer.start_span(
             f"process {task.type}",
-            context=extract(task.headers) if parent else None,
+            context=around,
             kind=SpanKind.CONSUMER,
             attributes={
                 "messaging.system": SYSTEM,
@@ -90,7 +96,7 @@ class Tracing(Subscriber):
                 "tenure.worker.id": last.worker or "",
             },
         )
-        self._enter(context, span)
+        self._enter(context, span, around)
 
     def attempt_ends(self, context: Execution, error: BaseException | None) -> None:
         """The span ends with its handler; an exception is recorded on it."""
@@ -98,15 +104,17 @@ class Tracing(Subscriber):
         if span is None:
             return
         current.detach(token)
+        if not span.is_recording():
+            return
         if error is not None and not isinstance(error, RescheduleError):
             span.record_exception(error)
             span.set_attribute("error.type", type(error).__qualname__)
             span.set_status(Status(StatusCode.ERROR, str(error)))
         span.end()
 
-    def _enter(self, context: Execution, span: Span) -> None:
+    def _enter(self, context: Execution, span: Span, around: Context) -> None:
         assert context.kept is not None
-        context.kept["span"] = (span, current.attach(trace.set_span_in_context(span)))
+        context.kept["span"] = (span, current.attach(trace.set_span_in_context(span, around)))
 
 
 class _Unsampled(NonRecordingSpan):

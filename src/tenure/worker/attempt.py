@@ -15,7 +15,7 @@ import pydantic
 from tenure import lifecycle, payload
 from tenure.errors import InvalidInput, LeaseLost, RescheduleError
 from tenure.lifecycle import Failure, took_effect
-from tenure.observe.events import Completed, Failed, Lapsed, TaskEvent, latest
+from tenure.observe.events import Completed, Failed, TaskEvent, latest
 from tenure.retry import RetryPolicy
 from tenure.stores.base import Transaction
 from tenure.task import Task
@@ -102,9 +102,9 @@ class Attempt:
     def event(self, task: Task) -> TaskEvent:
         """What its end has made of the task."""
         event = latest(task)
-        if isinstance(event, Completed):
+        if type(event) is Completed:
             return Completed(task, self.seconds)
-        if isinstance(event, Failed) and not isinstance(event, Lapsed):
+        if type(event) is Failed:
             return Failed(task, self.reason, self.error, self.seconds, self.context)
         return event
 

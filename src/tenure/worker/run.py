@@ -376,15 +376,17 @@ class Run:
     # -- what others want to know
 
     def _observe_begin(self, attempt: Attempt, context: Context) -> None:
-        context.kept = {}
-        for watcher in self.events.attempt_watchers:
-            self.events.tell(watcher.attempt_begins, context)
+        if self.events.attempt_watchers:
+            context.kept = {}
+            self.events.attempt_begins(context)
         attempt.began = surroundings.monotonic()
 
     def _observe_end(self, attempt: Attempt, context: Context) -> None:
         attempt.seconds = surroundings.monotonic() - attempt.began
-        for watcher in self.events.attempt_watchers:
-            self.events.tell(watcher.attempt_ends, context, attempt.error)
+        if context.kept is not None:
+            self.events.attempt_ends(context, attempt.error)
+            if attempt.error is None:
+                context.kept = None
 
     def _lost(self, attempt: Attempt) -> None:
         if self.events.subscribers and attempt.context is not None:
