@@ -6,10 +6,12 @@ import pytest
 import tenure.sync
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgresql"])
+@pytest.fixture(params=["memory", "sqlite", "postgresql", "dynamodb"])
 def url(request):
     if request.param == "postgresql":
         return request.getfixturevalue("postgres_url")
+    if request.param == "dynamodb":
+        return request.getfixturevalue("dynamodb_url")
     return {"memory": "memory://", "sqlite": "sqlite:///any.db"}[request.param]
 
 

@@ -31,7 +31,7 @@ THROTTLED = frozenset(
     {
         "ProvisionedThroughputExceededException", "ThrottlingException", "ThrottledException", "RequestLimitExceeded",
         "RequestThrottled", "RequestThrottledException", "TooManyRequestsException", "SlowDown", "Throttling",
-        "BandwidthLimitExceeded", "LimitExceededException", "TransactionInProgressException",
+        "BandwidthLimitExceeded", "TransactionInProgressException",
     }
 )  # fmt: skip
 """Codes of requests that were turned away before anything happened."""

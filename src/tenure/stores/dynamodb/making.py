@@ -9,7 +9,7 @@ from tenure.errors import StoreTooNew, StoreUnavailable, StoreUnusable
 from tenure.stores.dynamodb.address import Address
 from tenure.stores.dynamodb.keys import ALL, DUE, KEYS_OF, TIME, Keys
 from tenure.stores.dynamodb.table import Table
-from tenure.stores.dynamodb.trouble import ConditionFailed
+from tenure.stores.dynamodb.trouble import ConditionFailed, Refused
 
 FORMAT = 1
 """The version of the layout of keys and indexes."""
@@ -20,6 +20,9 @@ PROJECTED: dict[str, list[str]] = {
     ALL: ["job_type", "queue", "ordering_key", "tags", "created_at"],
 }
 """Attributes that stand in an index beside the keys, so that an entry can be judged without its item."""
+NO_TABLE = "ResourceNotFoundException"
+IN_WORK = ("ResourceInUseException", "LimitExceededException")
+"""Codes that say that somebody else is making it at this moment."""
 WAIT = 0.5
 PATIENCE = 600
 
@@ -52,8 +55,8 @@ async def prepare(table: Table) -> int:
     address = table.address
     try:
         return await _settled(table)
-    except StoreUnusable as error:
-        if not address.create or "no such table" not in str(error):
+    except Refused as refused:
+        if not address.create or refused.code != NO_TABLE:
             raise
     await _create(table)
     return await _settled(table)
@@ -68,8 +71,8 @@ async def _described(table: Table) -> dict[str, Any] | None:
     """What the table is, or None when these credentials may not ask."""
     try:
         answer = await table.call("DescribeTable")
-    except StoreUnusable as error:
-        if "no such table" in str(error):
+    except Refused as refused:
+        if refused.code == NO_TABLE:
             raise
         return None
     described: dict[str, Any] = answer["Table"]
@@ -79,8 +82,8 @@ async def _described(table: Table) -> dict[str, Any] | None:
 async def _create(table: Table) -> None:
     try:
         await table.call("CreateTable", **description(table.address))
-    except StoreUnusable as error:
-        if "ResourceInUse" not in str(error):
+    except Refused as refused:
+        if refused.code not in IN_WORK:
             raise
     await _until_ready(table)
     await _set_ttl(table)
@@ -89,9 +92,19 @@ async def _create(table: Table) -> None:
 async def _set_ttl(table: Table) -> None:
     try:
         await table.call("UpdateTimeToLive", TimeToLiveSpecification={"AttributeName": TTL, "Enabled": True})
-    except StoreUnusable:
+    except Refused:
         # Somebody has set it already, or it may not be set: prune deletes what is outdated in any case.
         return
+
+
+async def time_to_live(table: Table) -> str:
+    """Whether DynamoDB deletes outdated records by itself, in words."""
+    try:
+        said = (await table.call("DescribeTimeToLive"))["TimeToLiveDescription"]
+    except Refused:
+        return "not known: these credentials may not ask"
+    on = said.get("AttributeName") == TTL and said.get("TimeToLiveStatus") in ("ENABLED", "ENABLING")
+    return f"on, by the attribute {TTL}" if on else f"off: enable it on the attribute {TTL}, or let workers prune"
 
 
 async def _complete(table: Table, described: dict[str, Any] | None) -> None:
@@ -132,8 +145,8 @@ async def _add_index(table: Table, name: str) -> None:
         await table.call(
             "UpdateTable", AttributeDefinitions=definitions, GlobalSecondaryIndexUpdates=[{"Create": index(name)}]
         )
-    except StoreUnusable as error:
-        if "ResourceInUse" not in str(error) and "LimitExceeded" not in str(error):
+    except Refused as refused:
+        if refused.code not in IN_WORK:
             raise
     await _until_ready(table, name)
 

@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
-from tenure.errors import IdempotencyConflict
+from tenure.errors import IdempotencyConflict, StoreUnusable
 from tenure.stores.aws import Access, AwsClient
 from tenure.stores.base import Change, Claimed, Count, Hold, Note, Page, Piece, Query, Renewal, Store, Want
 from tenure.stores.dynamodb.address import Address, read_address
@@ -23,7 +23,7 @@ from tenure.stores.dynamodb.inserting import Insert
 from tenure.stores.dynamodb.items import KnownRanks
 from tenure.stores.dynamodb.keys import Keys
 from tenure.stores.dynamodb.lanes import Lanes
-from tenure.stores.dynamodb.making import prepare
+from tenure.stores.dynamodb.making import prepare, time_to_live
 from tenure.stores.dynamodb.moving import dump, restore
 from tenure.stores.dynamodb.noting import notes, put_note
 from tenure.stores.dynamodb.overdue import overdue
@@ -68,6 +68,9 @@ class DynamoStore(Store):
             return self._clock()
         if not self.client.clock.known:
             await self._parts()
+            if not self.client.clock.known:
+                msg = f"DynamoDB, {self.address.shown}: the server does not say what time it is; its answers have no Date."
+                raise StoreUnusable(msg)
         return self.client.clock.now()
 
     async def insert(
@@ -150,6 +153,7 @@ class DynamoStore(Store):
             "store": f"DynamoDB at {place.endpoint}, region {place.region}",
             "table": self.address.shown,
             "shards": str(parts.keys.shards),
+            "ttl": await time_to_live(self.table),
             "clock": f"the server's, known within {self.client.clock.uncertainty:.2f} s",
         }
 

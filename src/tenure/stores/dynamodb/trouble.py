@@ -14,6 +14,14 @@ _RIGHTS = (
 )
 
 
+class Refused(StoreUnusable):
+    """DynamoDB does not do what it was asked, and would not the next time; `code` is its word for why."""
+
+    def __init__(self, message: str, code: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
 class ConditionFailed(Exception):
     """A condition of a write did not hold; `item` is what stood there, None when nothing did.
 
@@ -45,20 +53,23 @@ def refusal(code: str, message: str, address: Address) -> StoreError:
     """The error for an answer that is neither success nor a condition."""
     where = f"DynamoDB, {address.shown}"
     if code == "ResourceNotFoundException":
-        return StoreUnusable(
+        return Refused(
             f"{where}: there is no such table or index ({message}). Add create=true to the address to make it, "
-            "or see `tenure table` for a template."
+            "or see `tenure table` for a template.",
+            code,
         )
     if code in ("AccessDeniedException", "AccessDenied"):
-        return StoreUnusable(f"{where} refuses: {message}. {_RIGHTS}")
+        return Refused(f"{where} refuses: {message}. {_RIGHTS}", code)
     if code in ("ExpiredTokenException", "ExpiredToken"):
         return StoreUnavailable(f"{where}: the credentials have run out ({message}). Sign in again.")
     if code in ("UnrecognizedClientException", "InvalidSignatureException", "MissingAuthenticationToken"):
-        return StoreUnusable(
-            f"{where} does not know these credentials ({message}). Check the access key and its secret."
+        return Refused(
+            f"{where} does not know these credentials ({message}). Check the access key and its secret.",
+            code,
         )
     if "Item size" in message or "item size" in message:
-        return StoreUnusable(
-            f"{where}: a task takes at most 400 KB with all that it carries ({message}). Keep large values elsewhere."
+        return Refused(
+            f"{where}: a task takes at most 400 KB with all that it carries ({message}). Keep large values elsewhere.",
+            code,
         )
-    return StoreUnusable(f"{where} refuses: {message or 'without a reason'} (code {code or 'none'}).")
+    return Refused(f"{where} refuses: {message or 'without a reason'} (code {code or 'none'}).", code)
