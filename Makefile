@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-matrix lint bench bench-setup bench-short chaos clean
+.PHONY: demo test test-matrix lint bench bench-setup bench-short chaos simulate clean
 
 demo: $(VENV)/.installed
 	$(BIN)/tenure demo
@@ -32,6 +32,9 @@ bench-short: $(VENV)/.benched
 bench-setup: $(VENV)/.benched
 	$(BIN)/python bench/systems.py
 
+simulate: $(VENV)/.tested
+	$(BIN)/python tests/simulation/simulate.py $(if $(SEEDS),--seeds $(SEEDS)) $(if $(FIRST),--first $(FIRST)) $(if $(SEED),--seed $(SEED))
+
 chaos: $(VENV)/.tested
 	$(BIN)/python tests/chaos/chaos.py --seconds 45 --tasks 6000 --workers 4 --write docs/chaos.md
 
@@ -48,6 +51,7 @@ $(VENV)/.tested: $(VENV)/.installed requirements-test.txt tests/debian.py
 
 $(VENV)/.benched: $(VENV)/.installed bench/requirements.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -r bench/requirements.txt
+	npm install --silent --no-save --prefix $(VENV)/npm @dynoxide/linux-x64@1.2.1
 	touch $@
 
 clean:

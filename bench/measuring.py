@@ -56,7 +56,7 @@ class Measurement:
         stages = {"drain": self._bulk_and_drain, "drain_two": self._callers_and_drain_two, "both": self._while_it_works}
         if self.system.sleeps:
             stages["waiting"] = self._waiting
-        if self.system.store != "sqlite":
+        if self.system.store in ("postgresql", "redis"):
             stages["far"] = self._far
         for name, stage in stages.items():
             with self._place() as (url, client):

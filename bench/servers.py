@@ -12,12 +12,14 @@ import sqlite3
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import asyncpg
 
+from processes import Failed
+from tenure.errors import TenureError
 from tenure.testing.postgres import PostgresServer
 
 PATIENCE = 30
@@ -26,8 +28,9 @@ PATIENCE = 30
 class Places:
     """Empty places to work in: files, databases, and the one Redis, emptied."""
 
-    def __init__(self, folder: Path, postgres: PostgresServer | None, redis: Redis | None) -> None:
-        self._folder, self._postgres, self._redis = folder, postgres, redis
+    def __init__(self, folder: Path, stack: ExitStack, postgres: PostgresServer | None, redis: Redis | None) -> None:
+        self._folder, self._stack, self._postgres, self._redis = folder, stack, postgres, redis
+        self._others: dict[str, Callable[[int], str]] = {}
         self._made = 0
 
     def new(self, store: str) -> str:
@@ -40,9 +43,11 @@ class Places:
             name = f"bench_{self._made}"
             self._on_postgres(f"CREATE DATABASE {name}")
             return self._postgres.url.rpartition("/")[0] + f"/{name}"
-        assert self._redis is not None
-        self._redis.ask("FLUSHALL")
-        return self._redis.url
+        if store == "redis":
+            assert self._redis is not None
+            self._redis.ask("FLUSHALL")
+            return self._redis.url
+        return self._other(store)(self._made)
 
     def used_up(self, url: str) -> None:
         """Give the room back, and the machine a rest from the writing that comes after."""
@@ -75,6 +80,15 @@ class Places:
             lines = self._redis.ask("INFO server").splitlines()
             found["Valkey"] = next(line.partition(":")[2] for line in lines if line.startswith("valkey_version"))
         return found
+
+    def _other(self, store: str) -> Callable[[int], str]:
+        """What makes addresses on a server that only Tenure uses, which is started when it is first asked for."""
+        if store not in self._others:
+            try:
+                self._others[store] = OTHERS[store](self._stack)
+            except (TenureError, ImportError, OSError) as error:
+                raise Failed(str(error)) from error
+        return self._others[store]
 
     def _on_postgres(self, statement: str) -> object:
         assert self._postgres is not None
@@ -132,6 +146,33 @@ class Redis:
             return False
 
 
+def _dynamodb(stack: ExitStack) -> Callable[[int], str]:
+    from tenure.testing.aws import Dynoxide
+    from tenure.testing.s3 import use_test_credentials
+
+    use_test_credentials()
+    server = stack.enter_context(Dynoxide(durable=True))
+    return lambda number: f"dynamodb://bench-{number}?endpoint={server.endpoint}&create=true"
+
+
+def _s3(stack: ExitStack) -> Callable[[int], str]:
+    from tenure.testing.s3 import SeaweedFS, prepare, use_test_credentials
+
+    use_test_credentials()
+    server = stack.enter_context(SeaweedFS())
+    return lambda number: prepare(server, "bench", f"queue-{number}")
+
+
+def _etcd(stack: ExitStack) -> Callable[[int], str]:
+    from tenure.testing.etcd import EtcdCluster
+
+    cluster = stack.enter_context(EtcdCluster())
+    return lambda number: cluster.url(f"bench-{number}")
+
+
+OTHERS = {"dynamodb": _dynamodb, "s3": _s3, "etcd": _etcd}
+
+
 @contextmanager
 def started(folder: Path | None, stores: set[str], appendfsync: str) -> Iterator[Places]:
     """Everything that these stores need, on a real disk; gone afterwards."""
@@ -141,4 +182,4 @@ def started(folder: Path | None, stores: set[str], appendfsync: str) -> Iterator
         redis = Redis(made, appendfsync) if "redis" in stores else None
         if redis is not None:
             stack.callback(redis.stop)
-        yield Places(made, postgres, redis)
+        yield Places(made, stack, postgres, redis)
