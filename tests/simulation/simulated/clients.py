@@ -4,7 +4,6 @@ import asyncio
 
 from simulated.network import RemoteStore
 from simulated.plan import POLICY
-
 from tenure import Queue
 from tenure.errors import IdempotencyConflict, StoreUnavailable, TenureError
 from tenure.retry import effective_max

@@ -6,7 +6,6 @@ from collections import Counter
 from tenure.errors import StoreUnavailable
 from tenure.stores.base import Hold, Store
 from tenure.stores.memory import MemoryStore
-from tenure.task import TaskStatus
 from tenure.testing.journal import Held, Wrote
 
 PATIENCE = 3.0
@@ -231,10 +230,6 @@ def finished(coroutine):
     except StopIteration as end:
         return end.value
     raise AssertionError("it waits")
-
-
-def open_tasks(store):
-    return [task for task in store._tasks.values() if task.status in (TaskStatus.Pending, TaskStatus.Running)]
 
 
 def _fail(answer, why):

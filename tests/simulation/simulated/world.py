@@ -8,7 +8,6 @@ from concurrent.futures import Future
 from datetime import UTC, datetime, timedelta
 
 from simulated.loops import NEVER, SimulatedLoop
-
 from tenure import ids
 from tenure.worker import surroundings
 
