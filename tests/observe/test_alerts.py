@@ -3,6 +3,7 @@
 import json
 import re
 import subprocess
+from pathlib import Path
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
@@ -188,3 +189,13 @@ async def test_the_doctor_s_figures_come_from_the_queue(queue):
     await queue.submit_many([("greet", number) for number in range(200)])
     state = State(await look(queue), await flow(queue))
     assert {alert.name for alert in ALERTS if alert.look(state).firing} == {"failures", "growth", "workers"}
+
+
+def test_the_page_for_operators_has_every_alert_and_every_metric():
+    page = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
+    names = re.findall(r"alert: (\w+)", alerts.rules())
+    registry = CollectorRegistry()
+    Prometheus(registry, prefix="")
+    metrics = [f"{family.name}{'_total' if family.type == 'counter' else ''}"[1:] for family in registry.collect()]
+    assert len(names) == len(ALERTS) + 1
+    assert [name for name in [*names, *metrics] if f"`{name}`" not in page] == []

@@ -5,11 +5,11 @@ from datetime import timedelta
 
 import pytest
 from counting import told_by_metrics, told_by_the_store
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import CollectorRegistry, Histogram, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tenure import PermanentError, RescheduleError, RetryPolicy, Worker, connect
-from tenure.observe.prometheus import DURATIONS, TTLS, WAITS, Prometheus
+from tenure.observe.prometheus import DURATIONS, TTLS, WAITS, Prometheus, observe_all
 from tenure.queue import Queue
 from tenure.stores.base import Want
 from tenure.stores.memory import MemoryStore
@@ -206,3 +206,17 @@ async def test_everything_a_worker_asks_of_its_store_is_counted(registry):
     await queue.close()
     for operation in ("insert", "claim", "swap", "put_note", "count"):
         assert value(registry, "store_requests_total", operation=operation, outcome="answered") > 0, operation
+
+
+def test_many_values_at_once_fall_into_the_buckets_that_one_by_one_they_would(registry):
+    values = [0.0, 0.001, 0.0011, 0.25, 3.0, 3.0, 12 * 3600, 10**9]
+    one, many = (Histogram(name, "", buckets=DURATIONS, registry=registry) for name in ("one", "many"))
+    for each in values:
+        one.observe(each)
+    observe_all(many, values)
+
+    def samples(histogram):
+        return [(each.name, each.labels, each.value) for each in histogram._samples() if "created" not in each.name]
+
+    assert [rest for _, *rest in [*map(list, samples(one))]] == [rest for _, *rest in [*map(list, samples(many))]]
+    assert samples(many)[-2][2] == len(values)
