@@ -15,11 +15,24 @@ from systems import HERE
 
 PAGE = HERE.parent / "docs" / "performance.md"
 RESULTS = HERE / "results" / "comparison.json"
+RESULTS_FROM_PAGE = "../bench/results"
 
 
 def about(compared: Comparison) -> list[str]:
     known = {"date": compared.date, **compared.machine, **compared.settings}
-    return [f"- {name}: {value}" for name, value in known.items()]
+    listed = [f"- {name}: {value}" for name, value in known.items()]
+    return [
+        *listed,
+        "",
+        f"Versions and settings of every system: [comparison.md]({RESULTS_FROM_PAGE}/comparison.md). "
+        f"The values of every repeat: [comparison.json]({RESULTS_FROM_PAGE}/comparison.json).",
+    ]
+
+
+def plots(_: Comparison) -> list[str]:
+    shown = {"drain": RATES["drain"], "submit_callers": RATES["submit_callers"], "both": RATES["both"]}
+    lines = [f"![{title}]({RESULTS_FROM_PAGE}/{name}.svg)\n" for name, title in shown.items()]
+    return [*lines, f"![latency]({RESULTS_FROM_PAGE}/latency.svg)"]
 
 
 def ahead(compared: Comparison) -> list[str]:
@@ -46,6 +59,7 @@ def ahead(compared: Comparison) -> list[str]:
 PARTS: dict[str, Callable[[Comparison], list[str]]] = {
     "machine": about,
     "rates": comparison.rates,
+    "plots": plots,
     "costs": comparison.costs,
     "backlogs": comparison.beside,
     "ahead": ahead,
