@@ -46,10 +46,10 @@ async def grow(target: Queue, before: int, advance: Advance = lambda _: None) ->
         return report
     for shard in target.store.shards[:before]:
         await _take_away(shard, target.store)
-    # Once more: where a task was and its key still is, there has to be a pointer to it now.
-    report.conflicts += (await transfer.copy(source, target)).conflicts
-    if not report.conflicts:
-        await settle(target.store.shards)
+    # Where a task was, and its key or id still leads, there has to be a pointer to it now.
+    async for piece in transfer.pieces(target.store):
+        await target.store.restore(piece, await target.now())
+    await settle(target.store.shards)
     return report
 
 

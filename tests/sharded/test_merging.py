@@ -46,6 +46,16 @@ async def test_pages_hold_everything_once_in_one_order(queue, clock, limit, olde
 
 
 @pytest.mark.parametrize("limit", LIMITS)
+@pytest.mark.parametrize("oldest", [True, False])
+async def test_tasks_of_one_moment_whose_ids_say_nothing_of_their_order_are_all_listed_once(queue, limit, oldest):
+    batch = [
+        ("greet", None, {"task_id": f"{'zak'[number % 3]}-{number}"} if number % 4 else {}) for number in range(60)
+    ]
+    tasks = await queue.submit_many(batch)
+    assert sorted(ids(await pages(queue, limit, oldest=oldest))) == sorted(ids(tasks))
+
+
+@pytest.mark.parametrize("limit", LIMITS)
 async def test_ended_tasks_come_by_their_end_over_all_shards(queue, clock, limit):
     await submitted(queue, clock)
     ended = []

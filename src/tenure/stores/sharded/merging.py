@@ -83,20 +83,21 @@ class Listing:
             page = await self.fetch(shard, read.end)
             tasks = page.tasks
             if after is not None:
-                tasks = self._beyond(tasks, after)
-                after = None if tasks else after
+                tasks, passed = self._beyond(tasks, after)
+                after = None if passed else after
             read.add(tasks, page.cursor)
             if not read.more or len(read.tasks) >= self.limit:
                 return read
 
-    def _beyond(self, tasks: list[Task], after: Key) -> list[Task]:
+    def _beyond(self, tasks: list[Task], after: Key) -> tuple[list[Task], bool]:
+        """What comes after the task with this key, or after its place if it is gone; whether that was passed."""
         keys = [self._key(task) for task in tasks]
         if after in keys:
-            return tasks[keys.index(after) + 1 :]
+            return tasks[keys.index(after) + 1 :], True
         start = 0
         while start < len(keys) and (keys[start] <= after if self.oldest else keys[start] >= after):
             start += 1
-        return tasks[start:]
+        return tasks[start:], start < len(keys)
 
 
 class _Read:
