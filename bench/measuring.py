@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from processes import Client, Failed, Worker
@@ -26,6 +26,8 @@ NETWORK = 0.001
 """Seconds that each direction takes in the run over a network: 2 ms there and back."""
 EVERY = 0.02
 LOOK = 0.005
+SETTLE = 1.0
+"""Seconds after the last task until a worker counts as idle."""
 
 
 @dataclass(frozen=True)
@@ -36,10 +38,12 @@ class Size:
     one_by_one: int
     samples: int
     idle: float
+    everything: bool = True
+    """Also what the peers are asked for only when there is time: waiting handlers, a server far away."""
 
     def of(self, system: System) -> Size:
         """A slow system gets a share, so that the whole stays bearable; rates do not depend on it much."""
-        return Size(max(int(self.tasks * system.share), 100), self.one_by_one, self.samples, self.idle)
+        return replace(self, tasks=max(int(self.tasks * system.share), 100))
 
 
 class Measurement:
@@ -54,9 +58,10 @@ class Measurement:
 
     def run(self) -> None:
         stages = {"drain": self._bulk_and_drain, "drain_two": self._callers_and_drain_two, "both": self._while_it_works}
-        if self.system.sleeps:
+        everything = self.size.everything or self.system.is_tenure
+        if everything and self.system.sleeps:
             stages["waiting"] = self._waiting
-        if self.system.store in ("postgresql", "redis"):
+        if everything and self.system.store in ("postgresql", "redis"):
             stages["far"] = self._far
         for name, stage in stages.items():
             with self._place() as (url, client):
@@ -116,6 +121,7 @@ class Measurement:
             self.figures["both"] = count / (end - answer["begin"])
 
     def _idle(self, worker: Worker) -> None:
+        time.sleep(SETTLE)
         before = worker.processor_seconds()
         time.sleep(self.size.idle)
         self.figures["idle"] = (worker.processor_seconds() - before) / self.size.idle * 100
@@ -131,13 +137,19 @@ class Measurement:
         self.figures["waiting"] = count * PAUSE / CONCURRENCY / (end - begin) * 100
 
     def _far(self, url: str, client: Client) -> None:
+        """Through a proxy that waits; of Tenure also through one that does not, since a proxy alone has its price."""
+        self.figures["far"] = self._drain_over(url, client, NETWORK)
+        if self.system.is_tenure:
+            self.figures["near"] = self._drain_over(url, client, 0.0)
+
+    def _drain_over(self, url: str, client: Client, delay: float) -> float:
         count = max(self.size.tasks // 4, 100)
         self._fill(client, count)
         port = int(url.rpartition(":")[2].partition("/")[0])
-        with slow_way(port, NETWORK) as slow, self._worker(url.replace(f":{port}/", f":{slow}/"), count) as worker:
+        with slow_way(port, delay) as way, self._worker(url.replace(f":{port}/", f":{way}/"), count) as worker:
             worker.go()
             begin, end = self._finished(client, [worker], count)
-        self.figures["far"] = count / (end - begin)
+        return count / (end - begin)
 
     def _submit(self, how: str, client: Client, first: int, count: int) -> None:
         answer = client.do(how, self._patience(count), first=first, count=count)

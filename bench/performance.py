@@ -21,12 +21,9 @@ RESULTS_FROM_PAGE = "../bench/results"
 def about(compared: Comparison) -> list[str]:
     known = {"date": compared.date, **compared.machine, **compared.settings}
     listed = [f"- {name}: {value}" for name, value in known.items()]
-    return [
-        *listed,
-        "",
-        f"Versions and settings of every system: [comparison.md]({RESULTS_FROM_PAGE}/comparison.md). "
-        f"The values of every repeat: [comparison.json]({RESULTS_FROM_PAGE}/comparison.json).",
-    ]
+    settings = f"Versions and settings of every system: [comparison.md]({RESULTS_FROM_PAGE}/comparison.md)."
+    values = f"The values of every repeat: [comparison.json]({RESULTS_FROM_PAGE}/comparison.json)."
+    return [*listed, "", settings, values]
 
 
 def plots(_: Comparison) -> list[str]:

@@ -6,6 +6,7 @@ Says which port leads there, and passes everything on that much later in each di
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sys
 
 
@@ -21,11 +22,13 @@ async def main(target: int, delay: float) -> None:
 
 async def _pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, delay: float) -> None:
     loop = asyncio.get_running_loop()
-    while data := await reader.read(1 << 20):
-        if delay:
-            loop.call_later(delay, writer.write, data)
-        else:
-            writer.write(data)
+    # Whoever is killed while it talks resets its connection: that is its end, like any other.
+    with contextlib.suppress(ConnectionResetError):
+        while data := await reader.read(1 << 20):
+            if delay:
+                loop.call_later(delay, writer.write, data)
+            else:
+                writer.write(data)
     loop.call_later(delay, writer.close)
 
 

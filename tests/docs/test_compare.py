@@ -85,7 +85,7 @@ def test_tenure_is_measured_on_the_same_work_and_everything_is_written(folder):
         assert rows[name]["failures"] == {}
         assert rows[name]["figures"].keys() >= RATES | COSTS | {"half", "most", "beside_ended", "beside_ordered"}
         assert all(value > 0 for figure in RATES for value in rows[name]["figures"][figure])
-    assert rows["tenure-postgresql"]["figures"].keys() >= {"far", "requests"}
+    assert rows["tenure-postgresql"]["figures"].keys() >= {"far", "near", "requests"}
     page = (folder / "results" / "comparison.md").read_text()
     assert "| **Tenure** (SQLite) |" in page
     for name in re.findall(r"\]\((\w+\.svg)\)", page):
