@@ -160,3 +160,15 @@ def test_a_peer_that_is_ahead_is_named(folder):
         "- drain, 1 process: Other (PostgreSQL, node) does 2,000/s, Tenure 1,000/s."
     ]
     assert performance.ahead(Comparison({}, {}, [theirs, ours][1:])) == ["None of them, in this run."]
+
+
+def test_an_aim_is_met_or_not_and_what_was_not_measured_is_neither():
+    from goals import SQLITE, Goal
+
+    assert Goal("drain", SQLITE, "tasks/s", 200.0, least=100).line() == (
+        "| drain | SQLite | tasks/s: at least 100 | 200 | yes |"
+    )
+    assert Goal("idle", SQLITE, "MiB", 61.0, most=60).line() == "| idle | SQLite | MiB: at most 60 | 61.00 | **no** |"
+    assert Goal("idle", SQLITE, "MiB", None, most=60).line() == (
+        "| idle | SQLite | MiB: at most 60 | - | not measured |"
+    )
