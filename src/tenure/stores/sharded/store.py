@@ -58,6 +58,8 @@ class ShardedStore(Store):
         self.poll = max(shard.poll for shard in self.shards)
         self.sweep_interval = max(shard.sweep_interval for shard in self.shards)
         self._strays = strays or Strays(self.places)
+        self._own = self.shards
+        """Those that are closed with it: a twin shares shards that need none."""
         self._pruned = 0
         self._claims = Claims(self.shards, random.randrange(len(self.shards)))  # noqa: S311 - spreading workers
 
@@ -296,11 +298,13 @@ class ShardedStore(Store):
         twins = [shard.twin() for shard in self.shards]
         if all(twin is shard for twin, shard in zip(twins, self.shards, strict=True)):
             return self
-        return ShardedStore(twins, self._strays)
+        store = ShardedStore(twins, self._strays)
+        store._own = [twin for twin, shard in zip(twins, self.shards, strict=True) if twin is not shard]
+        return store
 
     async def close(self) -> None:
         await self._claims.close()
-        answers = await asyncio.gather(*(shard.close() for shard in self.shards), return_exceptions=True)
+        answers = await asyncio.gather(*(shard.close() for shard in self._own), return_exceptions=True)
         for answer in answers:
             if isinstance(answer, BaseException):
                 raise answer
