@@ -7,7 +7,7 @@ import time
 from datetime import timedelta
 
 from msgspec.structs import replace
-from waiting import PATIENCE, until, working
+from waiting import PATIENCE, until, until_status, working
 
 from tenure import InvalidInput, TaskStatus, Worker, connect, lifecycle
 from tenure.queue import Queue
@@ -102,6 +102,30 @@ async def test_a_worker_that_lost_its_lease_cancels_the_handler_and_writes_nothi
         await until(lambda: not worker._run.held)
         now = await queue.get(task.id)
         assert (now.version, now.worker_id, now.fence) == (taken.version, "somebody else", taken.fence)
+
+
+async def test_a_worker_that_claims_a_lapsed_task_of_its_own_gives_up_the_older_run_of_it(timed, clock):
+    worker = Worker(timed, lease=60, poll=0.02, concurrency=2)
+    interrupted = []
+
+    @worker.task("job")
+    async def job(input, context):
+        if context.attempt > 1:
+            return
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            interrupted.append(context.fence)
+            raise
+
+    task = await timed.submit("job", None)
+    async with working(worker):
+        await until(lambda: worker._run.running)
+        clock.advance(61)
+        done = await until_status(timed, task.id, "completed")
+        await until(lambda: not worker._run.running)
+    assert interrupted == [done.history[1].fence]
+    assert [event.what for event in done.history] == ["created", "claimed", "lapsed", "claimed", "completed"]
 
 
 async def test_a_thread_that_lost_its_lease_ends_without_a_word(queue):

@@ -250,6 +250,9 @@ class Run:
         for task in claimed.tasks:
             handler = self.handlers[task.type]
             attempt = Attempt(task, handler, self._policy(handler), held_until)
+            if (older := self.held.get(task.id)) is not None:
+                # Its lease had lapsed, and nobody else would tell it: the heartbeat looks after the newest claim.
+                older.interrupt(Stop.Lost)
             self.held[task.id] = attempt
             self.buffer.append(attempt)
         self.claimed += len(claimed.tasks)
