@@ -15,6 +15,7 @@ from tenure.stores.postgres.migrating import scripts
 from tenure.testing import etcd
 from tenure.testing.aws import Dynoxide, Ministack
 from tenure.testing.postgres import FAST, PostgresServer
+from tenure.testing.s3 import SeaweedFS, prepare
 
 TABLES = (
     "tasks", "ended", "turns", "tags", "counts", "count_changes", "reservations", "stones", "notes", "listeners"
@@ -116,3 +117,23 @@ def new_dynamodb(dynoxide):
 def dynamodb_url(new_dynamodb):
     """The address of an empty store."""
     return new_dynamodb()
+
+
+@pytest.fixture(scope="session")
+def seaweedfs(aws_credentials):
+    """One real server of S3 for all tests of this process that do not harm it."""
+    with SeaweedFS() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def new_s3(seaweedfs):
+    """Gives the address of an empty store: a prefix that nobody has used."""
+    numbers = itertools.count()
+    return lambda: prepare(seaweedfs, "tests", f"q{next(numbers)}")
+
+
+@pytest.fixture
+def s3_url(new_s3):
+    """The address of an empty store."""
+    return new_s3()

@@ -12,6 +12,7 @@ from tenure.stores.etcd.client import TXN
 from tenure.stores.etcd.requests import Txn, delete, put
 from tenure.stores.memory import MemoryStore
 from tenure.stores.postgres import PostgresStore
+from tenure.stores.s3 import S3Store
 from tenure.stores.sharded import ShardedStore
 from tenure.stores.sqlite import SqliteStore
 
@@ -114,6 +115,26 @@ class DynamoDB:
         await parts.table.write(parts.table.delete(parts.keys.task(task_id)))
 
 
+class S3:
+    """One server and one bucket for all tests, a prefix for each."""
+
+    def __init__(self, request):
+        self.url = request.getfixturevalue("s3_url")
+
+    async def open(self, clock):
+        return S3Store(self.url, clock)
+
+    async def plant(self, store, reservation):
+        await store.open()
+        records = store._reservations
+        held = await records.read(reservation)
+        await (records.create(reservation, None) if held is None else records.replace(held, reservation, None))
+
+    async def lose(self, store, task_id):
+        name, _ = (await store._places.find([task_id]))[task_id]
+        await store.writer.change(name, lambda segment, _: (segment.without([task_id]), None))
+
+
 class Sharded:
     """Three stores of two kinds as one."""
 
@@ -140,6 +161,7 @@ KINDS = {
     "sqlite": Sqlite,
     "postgres": Postgres,
     "sharded": Sharded,
+    "s3": S3,
     "dynamodb": DynamoDB,
     "etcd": Etcd,
 }

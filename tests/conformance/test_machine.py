@@ -9,6 +9,7 @@ from hypothesis import settings
 from tenure.stores.dynamodb import DynamoStore
 from tenure.stores.etcd import EtcdStore
 from tenure.stores.postgres import PostgresStore
+from tenure.stores.s3 import S3Store
 from tenure.stores.sqlite import SqliteStore
 from tenure.testing.conformance.machine import StoreMachine
 
@@ -77,3 +78,21 @@ class TestDynamoMachine(DynamoMachine.TestCase):
 @pytest.fixture(scope="session")
 def _machine_table(new_dynamodb):
     DynamoMachine.new = staticmethod(new_dynamodb)
+
+
+class S3Machine(StoreMachine):
+    new = None
+
+    def open_store(self, clock):
+        return S3Store(self.new(), clock)
+
+
+@pytest.mark.usefixtures("_machine_bucket")
+class TestS3Machine(S3Machine.TestCase):
+    # Every step reads everything anew, over HTTP: fewer runs take the same time.
+    settings = settings(StoreMachine.TestCase.settings, max_examples=20)
+
+
+@pytest.fixture(scope="session")
+def _machine_bucket(new_s3):
+    S3Machine.new = staticmethod(new_s3)

@@ -18,6 +18,7 @@ EXAMPLES = {
     "memory": "memory://",
     "sqlite": "sqlite:///jobs.db",
     "postgresql": "postgresql://user@host/database",
+    "s3": "s3://bucket/prefix?region=eu-central-1",
     "dynamodb": "dynamodb://table?region=eu-central-1",
     "etcd": "etcd://host1:2379,host2:2379,host3:2379/prefix",
 }
@@ -56,6 +57,12 @@ def _open_one(url: str, clock: Callable[[], datetime] | None) -> Store:
         from tenure.stores.sqlite import SqliteStore
 
         return SqliteStore(sqlite_path(url), **timed)
+    if scheme == "s3":
+        try:
+            from tenure.stores.s3 import S3Store
+        except ModuleNotFoundError:
+            raise MissingExtra("An s3 store", "s3") from None
+        return S3Store(url, **timed)
     if scheme == "dynamodb":
         try:
             from tenure.stores.dynamodb import DynamoStore

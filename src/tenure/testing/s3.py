@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import http.client
 import os
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
+import msgspec
+
+from tenure.errors import StoreUnavailable
+from tenure.stores.aws.access import Keys
+from tenure.stores.aws.signing import signed
+from tenure.stores.s3.layout import Layout
+from tenure.task import FORMAT
 from tenure.testing.aws import AwsServer, free_port
 
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
@@ -39,3 +48,30 @@ class SeaweedFS(AwsServer):
 def use_test_credentials() -> None:
     """Let every client in this process find the key of the test servers."""
     os.environ.update(CREDENTIALS, AWS_REGION="us-east-1", AWS_EC2_METADATA_DISABLED="true")
+
+
+def prepare(server: AwsServer, bucket: str, prefix: str, shards: int = 1) -> str:
+    """Set up a queue without trying the server out, which is done once already; returns its address."""
+    layout = Layout(FORMAT, prefix, shards, server.endpoint)
+    status = _put(server, f"/{bucket}/{prefix}/tenure.json", msgspec.json.encode(layout))
+    if status == 404:
+        _put(server, f"/{bucket}", b"")
+        return prepare(server, bucket, prefix, shards)
+    if status != 200:
+        msg = f"the server answered {status}"
+        raise StoreUnavailable(msg)
+    return f"s3://{bucket}/{prefix}?endpoint={server.endpoint}"
+
+
+def _put(server: AwsServer, path: str, body: bytes) -> int:
+    keys = Keys(CREDENTIALS["AWS_ACCESS_KEY_ID"], CREDENTIALS["AWS_SECRET_ACCESS_KEY"], None)
+    host = f"127.0.0.1:{server.port}"
+    headers = signed(
+        keys, "s3", "us-east-1", datetime.now(UTC), method="PUT", host=host, path=path, query=(), headers={}, body=body
+    )
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+    try:
+        connection.request("PUT", path, body, headers)
+        return connection.getresponse().status
+    finally:
+        connection.close()

@@ -6,7 +6,8 @@ The names promise an order, so segments are read only as far as the order of the
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from typing import NamedTuple
 
@@ -23,6 +24,8 @@ from tenure.times import from_micros, to_micros
 
 FEW = 64
 """So many unknown segments are read at once, whether they are needed or not: exact answers in small queues."""
+RECENT = 0.5
+"""Seconds for which a listing is used again while it shows more tasks than are wanted."""
 Rank = tuple[int, int, int]
 
 
@@ -32,6 +35,14 @@ class Candidate(NamedTuple):
     rank: Rank
     name: str
     task_id: str
+
+
+class _Recent(NamedTuple):
+    """A listing, when it was made, and how many runnable tasks the last claim left of it."""
+
+    front: Front
+    at: float
+    spare: int
 
 
 class Late(NamedTuple):
@@ -55,6 +66,12 @@ class Claims:
     def __init__(self, shelves: Shelves, writer: Writer, pauses: Pauses) -> None:
         self._shelves, self._writer, self._pauses = shelves, writer, pauses
         self._turn = itertools.count()
+        self._recent: dict[int, _Recent] = {}
+        self.saw: Callable[[list[Segment]], object] = list
+
+    def look_again(self) -> None:
+        """This process has written something that a listing would show."""
+        self._recent.clear()
 
     async def claim(self, want: Want, now: datetime) -> Claimed:
         """Shard by shard, until there is enough."""
@@ -78,25 +95,49 @@ class Claims:
         )
 
     async def _claim_in(self, shard: int, want: Want, count: int, now: datetime) -> tuple[Taken, datetime | None]:
-        front = await self._shelves.front(shard)
+        front = await self._front(shard, count)
         queues = set(want.queues) - paused_queues(await self._pauses.seen_in(front.listed, shard), now)
         total = Taken([], [])
         dues: list[datetime] = []
         while True:
             search = _Search(self._shelves, front, want, queues, now)
             await search.look(count - len(total.claimed))
+            self.saw(search.segments)
             dues += search.dues()
             taken = await self._take(search, want, queues, count - len(total.claimed), now)
             total.claimed.extend(taken.claimed)
             total.overdue.extend(taken.overdue)
+            if shard in self._recent:
+                self._recent[shard] = self._recent[shard]._replace(spare=len(search.candidates()) - len(taken.claimed))
             if front.last is None or len(total.claimed) >= count:
                 return total, min(dues, default=None)
             front = await self._shelves.next_page(shard, front)
+            self._recent.pop(shard, None)
+
+    def recent(self, shard: int, age: float) -> Front | None:
+        """The last listing, if it is no older than this many seconds."""
+        recent = self._recent.get(shard)
+        return recent.front if recent is not None and time.monotonic() - recent.at < age else None
+
+    async def _front(self, shard: int, count: int) -> Front:
+        """A listing; a recent one will do as long as it shows more tasks than are wanted."""
+        recent = self._recent.get(shard)
+        if recent is not None and recent.spare >= count > 0 and time.monotonic() - recent.at < RECENT:
+            mirror = self._shelves.mirror
+            return recent.front._replace(
+                listed=[
+                    each._replace(etag=known.etag) if (known := mirror.get(each.name)) is not None else each
+                    for each in recent.front.listed
+                ]
+            )
+        front = await self._shelves.front(shard)
+        self._recent[shard] = _Recent(front, time.monotonic(), 0)
+        return front
 
     async def _take(self, search: _Search, want: Want, queues: set[str], count: int, now: datetime) -> Taken:
         """Write claims into their segments; where others were faster, go on to the next candidates."""
         total = Taken([], [])
-        late = search.late()
+        late = search.late
         candidates = search.candidates()
         while True:
             chosen = candidates[: max(count - len(total.claimed), 0)]
@@ -132,56 +173,58 @@ class _Search:
         self._later = [each for promise, each in timed if promise[1] > now_ms]
         self._lanes = lanes
         self.segments: list[Segment] = []
+        self.late: list[str] = []
+        """Segments in which time has done something."""
+        self._candidates: list[Candidate] = []
+        self._dues: list[datetime] = []
 
     async def look(self, count: int) -> None:
         """Read until the first `count` tasks in order are known."""
         shelves = self._shelves
         everything = [*self._lanes, *self._due, *self._later]
         if sum(not shelves.mirror.has(each.name, each.etag) for each in everything) <= FEW:
-            self.segments = await shelves.read(everything)
+            self._see(await shelves.read(everything))
             return
-        self.segments = await shelves.read(self._lanes)
+        self._see(await shelves.read(self._lanes))
         rest = self._due
         while rest:
             known = list(itertools.takewhile(lambda each: shelves.mirror.has(each.name, each.etag), rest))
             unknown = rest[len(known) : len(known) + max(count, FEW // 4)]
-            self.segments += await shelves.read([*known, *unknown])
+            self._see(await shelves.read([*known, *unknown]))
             rest = rest[len(known) + len(unknown) :]
-            if rest and len(self._certain(rest[0])) >= count:
+            if rest and self._certain(rest[0]) >= count:
                 break
         # What is known of the others costs nothing.
-        self.segments += await shelves.read([each for each in rest if shelves.mirror.has(each.name, each.etag)])
+        self._see(await shelves.read([each for each in rest if shelves.mirror.has(each.name, each.etag)]))
 
-    def _certain(self, unread: Listed) -> list[Candidate]:
+    def _see(self, segments: list[Segment]) -> None:
+        for segment in segments:
+            self.segments.append(segment)
+            current, late = settled(segment, self._now)
+            if late:
+                self.late.append(segment.name)
+            for entry in runnable(current, self._want, self._queues, self._now):
+                if entry.task.available_at <= self._now:
+                    self._candidates.append(Candidate(_rank(entry), segment.name, entry.task.id))
+                else:
+                    self._dues.append(entry.task.available_at)
+
+    def _certain(self, unread: Listed) -> int:
+        """How many candidates come before everything that was not read."""
         bound = promised(unread.name)
         assert bound is not None
-        return [each for each in self.candidates() if (each.rank[0], each.rank[1] // 1000) <= bound]
+        return sum((each.rank[0], each.rank[1] // 1000) <= bound for each in self._candidates)
 
     def candidates(self) -> list[Candidate]:
         """What may run now, in order."""
-        return sorted(
-            Candidate(_rank(entry), segment.name, entry.task.id)
-            for segment in self.segments
-            for entry in runnable(settled(segment, self._now)[0], self._want, self._queues, self._now)
-            if entry.task.is_available_at(self._now)
-        )
-
-    def late(self) -> list[str]:
-        """Segments in which time has done something."""
-        return [segment.name for segment in self.segments if settled(segment, self._now)[1]]
+        return sorted(self._candidates)
 
     def dues(self) -> list[datetime]:
         """When tasks that could run later are due."""
-        read = [
-            entry.task.available_at
-            for segment in self.segments
-            for entry in runnable(settled(segment, self._now)[0], self._want, self._queues, self._now)
-            if not entry.task.is_available_at(self._now)
-        ]
         # Of what was not read, the name promises a time that is early enough.
         names = {segment.name for segment in self.segments}
         unread = [promise for each in self._later if each.name not in names and (promise := promised(each.name))]
-        return [*read, from_micros(min(promise[1] for promise in unread) * 1000)] if unread else read
+        return [*self._dues, from_micros(min(promise[1] for promise in unread) * 1000)] if unread else self._dues
 
 
 def settled(segment: Segment, now: datetime) -> tuple[Segment, list[Late]]:
@@ -202,7 +245,8 @@ def runnable(segment: Segment, want: Want, queues: set[str], now: datetime) -> I
     for entry in entries:
         task = entry.task
         wanted = task.queue in queues and task.type in want.types
-        if wanted and task.status is TaskStatus.Pending and not task.is_expired_at(now):
+        late = task.expires_at is not None and now >= task.expires_at
+        if wanted and task.status is TaskStatus.Pending and not late:
             yield entry
 
 
@@ -220,7 +264,7 @@ def _step(ids: list[str], want: Want, queues: set[str], now: datetime) -> Step[T
         claimed = [
             Entry(entry.order, _claimed(entry.task, want, now))
             for entry in runnable(current, want, queues, now)
-            if entry.task.id in wanted and entry.task.is_available_at(now)
+            if entry.task.id in wanted and entry.task.available_at <= now
         ]
         if claimed:
             current = current.with_tasks(entry.task for entry in claimed)

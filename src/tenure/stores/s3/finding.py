@@ -44,11 +44,18 @@ class Finding:
         return Page([entry.task for _, entry in page], cursor)
 
     async def count(self) -> list[Count]:
+        tick = self._packs.tick
         segments = await self._shelves.everything()
         counts: Counter[tuple[str, str, TaskStatus]] = Counter()
         for segment in segments:
             counts.update((entry.task.queue, entry.task.type, entry.task.status) for entry in segment.tasks())
         for known in await self._packs.all():
+            if known.learnt > tick and (pack := await self._packs.read(known.name)) is not None:
+                # What was tidied into it since the listing has been counted already.
+                hot = {entry.task.id for segment in segments for entry in segment.tasks()}
+                rest = [entry.task for entry in pack.tasks() if entry.task.id not in hot]
+                counts.update((task.queue, task.type, task.status) for task in rest)
+                continue
             for queue, type_, status, count in known.summary.lanes:
                 counts[queue, type_, status] += count
         return [Count(*lane, count=count) for lane, count in sorted(counts.items())]

@@ -51,10 +51,11 @@ class Summary(msgspec.Struct, frozen=True):
 
 
 class Known(NamedTuple):
-    """A pack by name, with its summary."""
+    """A pack by name, with its summary, and when in the life of this process that was learnt."""
 
     name: str
     summary: Summary
+    learnt: int
 
 
 class _Memory(msgspec.Struct):
@@ -73,6 +74,8 @@ class Packs:
     def __init__(self, bucket: Bucket, writer: Writer, packing: Packing, shards: Callable[[], int]) -> None:
         self._bucket, self._writer, self._packing, self._shards = bucket, writer, packing, shards
         self._known: dict[str, Summary] = {}
+        self._learnt: dict[str, int] = {}
+        self.tick = 0
         self._asked: set[int] = set()
         self._unwritten: Counter[int] = Counter()
 
@@ -93,7 +96,11 @@ class Packs:
         if self._unwritten[shard] >= NEWS:
             await self._write_down(shard, {each.name for each in listed})
         known = [(each.name, self._known.get(each.name)) for each in listed]
-        return [Known(name, summary) for name, summary in known if summary is not None and summary.lanes]
+        return [
+            Known(name, summary, self._learnt.get(name, 0))
+            for name, summary in known
+            if summary is not None and summary.lanes
+        ]
 
     def _is_news(self, listed: Listed) -> bool:
         known = self._known.get(listed.name)
@@ -104,7 +111,8 @@ class Packs:
         if pack is None:
             self._known.pop(listed.name, None)
         else:
-            self._known[listed.name] = summary(pack)
+            self.tick += 1
+            self._known[listed.name], self._learnt[listed.name] = summary(pack), self.tick
 
     async def read(self, name: str) -> Segment | None:
         """A pack with nothing under way."""

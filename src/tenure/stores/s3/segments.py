@@ -48,6 +48,8 @@ class Segment(msgspec.Struct, frozen=True):
 
     def tasks(self) -> Iterator[Entry]:
         """The tasks that are here for certain."""
+        if not self.arriving:
+            return iter(self.entries.values())
         return (entry for task_id, entry in self.entries.items() if task_id not in self.arriving)
 
     def entry(self, task_id: str) -> Entry | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
@@ -37,12 +38,31 @@ from tenure.task import Task, TaskStatus
 
 TIMEOUT = 30.0
 """Seconds for one answer. Some servers let the losers of a race for a name wait for several."""
+QUIET = 2.0
+"""When polls are this many seconds apart, nothing has happened for ten times as long."""
+PRUNE_QUIET = 300.0
+"""Seconds for which a quiet store is not pruned again, when there was nothing to prune."""
+
+
+class _Known:
+    """What a store and its twins in other threads know of the bucket."""
+
+    def __init__(self) -> None:
+        self.layout: Layout | None = None
+        self.mirror = Mirror()
+        self.placing = Placing(self.mirror, self.shards)
+
+    def shards(self) -> int:
+        assert self.layout is not None, "open() comes first"
+        return self.layout.shards
 
 
 class S3Store(Store):
     """Durable tasks in a bucket."""
 
     size_limit = 1_000_000
+    poll = 6.0
+    sweep_interval = 60.0
 
     def __init__(
         self,
@@ -56,53 +76,52 @@ class S3Store(Store):
             place = self.address
             access = Access("s3", region=place.region, endpoint=place.endpoint, profile=place.profile)
             self.client = AwsClient(access, timeout=TIMEOUT)
-            self._layout: Layout | None = None
-            self._mirror = Mirror()
-            self._placing = Placing(self._mirror, self._shards)
+            self._known = _Known()
         else:
             # What is known of the bucket is shared, so that a renewal there is no surprise here.
             self.client = twin_of.client.twin()
-            self._layout, self._mirror, self._placing = twin_of._layout, twin_of._mirror, twin_of._placing  # noqa: SLF001 - the same class
+            self._known = twin_of._known  # noqa: SLF001 - the same class
         self._given_clock = clock
         self._clock = clock or self.client.clock.now
-        self._poll = Poll()
+        self._poll = Poll(longest=self.poll)
+        self._prune_again = 0.0
         self._opening = asyncio.Lock()
         self._tidying: set[asyncio.Task[None]] = set()
         self._assemble()
 
     def _assemble(self) -> None:
         self.bucket = bucket = Bucket(self.client, self.address)
-        self.writer = writer = Writer(bucket, self._mirror)
+        self.writer = writer = Writer(bucket, self._known.mirror)
         writer.leave = Leaving(writer, self._shards, self._clock)
-        self._shelves = Shelves(bucket, self._mirror, writer, self._shards, self._clock)
+        self._shelves = Shelves(bucket, self._known.mirror, writer, self._shards, self._clock)
         self._shelves.on_damage = self._note_damage
-        self._packing = Packing(bucket, self._mirror, writer)
+        self._packing = Packing(bucket, self._known.mirror, writer)
         self._packs = Packs(bucket, writer, self._packing, self._shards)
         self._ids = Ids(bucket)
         self._reservations = Reservations(bucket)
-        self._places = Places(self._mirror, self._shelves, self._packs, self._ids, self._shards)
-        self._changing = Changing(self._mirror, writer, self._places, self._ids, self._packing)
+        self._places = Places(self._known.mirror, self._shelves, self._packs, self._ids, self._shards)
+        self._changing = Changing(self._known.mirror, writer, self._places, self._ids, self._packing)
         self._changing.over = self._tidy
-        self._inserting = Inserting(writer, self._places, self._ids, self._reservations, self._placing)
+        self._inserting = Inserting(writer, self._places, self._ids, self._reservations, self._known.placing)
         self._finding = Finding(self._shelves, self._packs)
         self._notes = Notes(bucket, self._clock)
         self._pauses = Pauses(bucket, self._shards, self._clock)
         self._claims = Claims(self._shelves, writer, self._pauses)
+        self._claims.saw = lambda segments: self._tidy(self._packing.notice(segments))
         self._pruning = Pruning(
             self._shelves, self._packs, self._packing, writer, self._changing, self._ids, self._reservations
         )
         self._moving = Moving(
-            self._shelves, self._finding, self._places, self._placing, self._ids, self._reservations, writer
+            self._shelves, self._finding, self._places, self._known.placing, self._ids, self._reservations, writer
         )
 
     def _shards(self) -> int:
-        assert self._layout is not None, "open() comes first"
-        return self._layout.shards
+        return self._known.shards()
 
     async def open(self) -> None:
         async with self._opening:
-            if self._layout is None:
-                self._layout = await open_layout(self.bucket)
+            if self._known.layout is None:
+                self._known.layout = await open_layout(self.bucket)
 
     async def now(self) -> datetime:
         await self.open()
@@ -115,7 +134,7 @@ class S3Store(Store):
         answers = await self._inserting.insert(submissions, self._clock(), all_or_nothing=all_or_nothing)
         if any(submission.reservation is not None for submission in submissions):
             self._pruning.written()
-        self._poll.written()
+        self._written()
         return answers
 
     async def claim(self, want: Want) -> Claimed:
@@ -128,6 +147,8 @@ class S3Store(Store):
     async def swap(self, changes: Sequence[Change]) -> list[bool]:
         await self.open()
         fitted = await self._changing.swap(changes)
+        if any(change.after.status is TaskStatus.Pending for change in changes):
+            self._claims.look_again()
         self._poll.written()
         return fitted
 
@@ -148,7 +169,8 @@ class S3Store(Store):
         await self.open()
         late = []
         for shard in self._shelves.shards:
-            front: Front | None = await self._shelves.front(shard)
+            front: Front | None = self._claims.recent(shard, self.poll) if self._quiet() else None
+            front = front or await self._shelves.front(shard)
             while front is not None:
                 due = [each for each in front.listed if _needs_attention(each.name, now)]
                 for segment in await self._shelves.read(due):
@@ -167,7 +189,15 @@ class S3Store(Store):
 
     async def prune(self, ended_before: Mapping[TaskStatus, datetime], now: datetime, limit: int) -> int:
         await self.open()
-        return await self._pruning.prune(ended_before, now, limit)
+        if self._quiet() and time.monotonic() < self._prune_again:
+            return 0
+        forgotten = await self._pruning.prune(ended_before, now, limit)
+        self._prune_again = 0.0 if forgotten else time.monotonic() + PRUNE_QUIET
+        return forgotten
+
+    def _quiet(self) -> bool:
+        """Whether nothing has happened for a while, so that looks which cost requests can wait."""
+        return self._poll.pause() >= QUIET
 
     async def forget(self, tasks: Sequence[Task], now: datetime) -> list[bool]:
         await self.open()
@@ -184,14 +214,14 @@ class S3Store(Store):
         await self.open()
         there = await self._moving.restore(piece, now)
         self._pruning.written()
-        self._poll.written()
+        self._written()
         return there
 
     async def put_note(self, note: Note, *, if_version: int | None = None) -> bool:
         await self.open()
         notes = self._pauses if note.kind == PAUSE else self._notes
         done = await notes.put(note, if_version)
-        self._poll.written()
+        self._written()
         return done
 
     async def notes(self, kind: str) -> list[Note]:
@@ -213,6 +243,10 @@ class S3Store(Store):
             await asyncio.wait(self._tidying)
         await self.writer.settled()
         await self.client.close()
+
+    def _written(self) -> None:
+        self._claims.look_again()
+        self._poll.written()
 
     def _tidy(self, shards: list[int]) -> None:
         """In the background: nobody waits for it, and what one does not do another will."""
