@@ -57,6 +57,12 @@ class EtcdMember:
         return f"127.0.0.1:{self.port}"
 
     @property
+    def pid(self) -> int:
+        """The process, while it runs."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
     def runs(self) -> bool:
         """Whether it was started, and not stopped since."""
         return self._process is not None and self._process.poll() is None

@@ -20,8 +20,8 @@ from tenure.task import Task, TaskStatus, encode
 
 replace = msgspec.structs.replace
 
-GROUP = 60
-"""Changes in one transaction: there is room for 127 conditions, and each has up to two."""
+GROUP = 40
+"""Changes in one transaction: each has up to two conditions, and room must be left for what it writes."""
 TRIES = 100
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 import msgspec
@@ -17,21 +17,22 @@ import msgspec
 from tenure import lifecycle
 from tenure.errors import DamagedRecord
 from tenure.stores.base import PAUSE, Claimed, Want, paused_queues
+from tenure.stores.etcd.clock import SKEW
 from tenure.stores.etcd.damage import discard, set_aside
 from tenure.stores.etcd.database import Database
 from tenure.stores.etcd.lapsing import enter_lease, overdue_ops, settle_overdue
-from tenure.stores.etcd.layout import Due, Lane, after, moment, name, plain, read_lane, unpack
+from tenure.stores.etcd.layout import CHANGED, RUNNING, Due, Lane, after, moment, name, plain, read_lane, unpack
 from tenure.stores.etcd.noting import read_notes
 from tenure.stores.etcd.records import Claim, Sight, claimed, read_pairs
 from tenure.stores.etcd.requests import KeyValue, created_at, get, unmodified, walk
 from tenure.stores.etcd.turns import LIMIT as TURNS
-from tenure.stores.etcd.turns import RUNNING, settle_turns
+from tenure.stores.etcd.turns import settle_turns
 from tenure.stores.etcd.writing import Batch
 from tenure.task import Task, TaskStatus, decode
 from tenure.times import from_text
 
-GROUP = 60
-"""Tasks that one transaction takes: there is room for 127 conditions, and each has up to two."""
+GROUP = 40
+"""Tasks that one transaction takes: each has up to two conditions, and room must be left for what it writes."""
 TRIES = 50
 
 _due_decoder = msgspec.json.Decoder(Due)
@@ -82,6 +83,7 @@ class Search:
         """What is due, in order; None when something had to be settled before."""
         layout = self.db.layout
         pauses, unsettled = layout.folder(b"note", name(PAUSE)), layout.folder(b"unsettled")
+        told = layout.folder(b"news", CHANGED)
         marks = [layout.folder(b"lane", name(queue)) for queue in self.want.queues]
         wanted = self._wanted()
         found = await self.db.read(
@@ -89,10 +91,12 @@ class Search:
                 walk(pauses, after(pauses)),
                 walk(unsettled, after(unsettled), TURNS),
                 *overdue_ops(self.db, self.now, 1, 1),
+                walk(told, after(told)),
                 *(walk(mark, after(mark), keys_only=True) for mark in marks),
                 *self._due_ops(wanted, count),
             ]
         )
+        self._not_before(kv.value for kv in found[4])
         self.queues = set(self.want.queues) - paused_queues(read_notes(PAUSE, found[0]), self.now)
         if found[1]:
             await settle_turns(self.db, found[1])
@@ -103,12 +107,19 @@ class Search:
             # What another settles at this moment is not waited for.
             self.sweeping = bool(settled)
             return None
-        self.lanes.update(read_lane(kv.key) for kvs in found[4 : 4 + len(marks)] for kv in kvs)
-        lanes = list(zip(wanted, found[4 + len(marks) :], strict=True))
+        self.lanes.update(read_lane(kv.key) for kvs in found[5 : 5 + len(marks)] for kv in kvs)
+        lanes = list(zip(wanted, found[5 + len(marks) :], strict=True))
         if new := [lane for lane in self._wanted() if lane not in wanted]:
             lanes += zip(new, await self.db.read(self._due_ops(new, count)), strict=True)
         candidates = [_candidate(lane, kv) for lane, kvs in lanes if lane.queue in self.queues for kv in kvs]
         return sorted(each for each in candidates if not self._is_late(each))[: max(count, 0)]
+
+    def _not_before(self, told: Iterable[bytes]) -> None:
+        """A claim is not earlier than what was written before it, whoever's count of seconds is behind."""
+        latest = max(told, default=b"")
+        if latest and timedelta(0) < (at := from_text(latest.decode())) - self.now < SKEW:
+            self.now = at
+            self.db.hear_of(at)
 
     def _wanted(self) -> list[Lane]:
         return [lane for lane in self.lanes if lane.queue in self.want.queues and lane.type in self.want.types]

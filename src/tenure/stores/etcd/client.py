@@ -10,14 +10,16 @@ from typing import Any
 
 import grpc
 
-from tenure.errors import StoreUnavailable
+from tenure.errors import StoreFull, StoreUnavailable
 from tenure.stores.etcd.address import Address
 from tenure.stores.etcd.requests import OPS_LIMIT, Txn, answers
 from tenure.stores.etcd.trouble import explained, is_away, wants_login
 from tenure.stores.etcd.wire import message
 
-TXN, WATCH = "KV/Txn", "Watch/Watch"
+ResponseOp = message("ResponseOp")
+RANGE, TXN, WATCH = "KV/Range", "KV/Txn", "Watch/Watch"
 _ANSWERS = {
+    RANGE: "RangeResponse",
     TXN: "TxnResponse",
     "Lease/LeaseGrant": "LeaseGrantResponse",
     "Lease/LeaseRevoke": "LeaseRevokeResponse",
@@ -74,10 +76,22 @@ class Client:
     async def read(self, ops: Sequence[Any]) -> list[Any]:
         """The answers to reads of one moment. There may be more of them than one transaction takes: then of several."""
         if len(ops) <= OPS_LIMIT:
-            response = await self.ask(TXN, Txn(success=ops))
+            try:
+                response = await self.ask(TXN, Txn(success=ops))
+            except StoreFull:
+                return await self._read_one_by_one(ops)
             return list(answers(response.responses))
         parts = [ops[start : start + OPS_LIMIT] for start in range(0, len(ops), OPS_LIMIT)]
         return [answer for part in await asyncio.gather(*map(self.read, parts)) for answer in part]
+
+    async def _read_one_by_one(self, ops: Sequence[Any]) -> list[Any]:
+        """A server whose quota is used up refuses transactions, also those that only read."""
+        found: list[Any] = []
+        for op in ops:
+            if found:
+                op.request_range.revision = found[0].response_range.header.revision
+            found.append(ResponseOp(response_range=await self.ask(RANGE, op.request_range)))
+        return found
 
     async def ask(self, path: str, request: Any) -> Any:
         """Make a request that does no harm when it is made twice, until a member answers or patience ends."""

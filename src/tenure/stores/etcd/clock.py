@@ -7,6 +7,8 @@ from datetime import datetime, timedelta
 
 STALE_AFTER = 30.0
 """Seconds after which a stamp is wanted again, because two machines do not count seconds quite alike."""
+SKEW = timedelta(seconds=5)
+"""Two processes that count on from one stamp differ by much less. A time further ahead came from elsewhere."""
 
 
 def ticks() -> float:
@@ -46,6 +48,11 @@ class LogClock:
         if not self.known or self._origin is None or origin > self._origin:
             self._origin = origin
         self._heard = heard
+
+    def hear_of(self, at: datetime) -> None:
+        """Somebody has written this time: it cannot be earlier now."""
+        if self._origin is not None and timedelta(0) < (ahead := at - self.now()) < SKEW:
+            self._origin += ahead
 
     def trust(self, seconds: float) -> None:
         """Nobody can be asked: go on with what was heard last."""

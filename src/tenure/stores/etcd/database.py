@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
-from tenure.stores.etcd.client import Client
-from tenure.stores.etcd.layout import CHANGED, SUBMITTED, Layout, lane_of
+from tenure.stores.etcd.client import TXN, Client
+from tenure.stores.etcd.layout import CHANGED, SUBMITTED, Layout, lane_of, moment
 from tenure.stores.etcd.records import Memory, Stored, read_tasks
+from tenure.stores.etcd.requests import Txn, delete
 from tenure.stores.etcd.writing import Batch, Outcome, Writer
 from tenure.task import Task, TaskStatus
 
@@ -19,18 +21,29 @@ BYTES_LIMIT = 1_000_000
 class Database:
     """One handle on a store: where its keys are, how to read and write them, and what was seen last."""
 
-    def __init__(self, client: Client, layout: Layout, clock: Callable[[], datetime | None]) -> None:
-        self.client, self.layout = client, layout
+    def __init__(
+        self,
+        client: Client,
+        layout: Layout,
+        clock: Callable[[], datetime | None],
+        hear_of: Callable[[datetime], None],
+    ) -> None:
+        self.client, self.layout, self.hear_of = client, layout, hear_of
         self.writer = Writer(client, layout, clock)
         self.memory = Memory()
+        self._news = layout.folder(b"news", CHANGED) + secrets.token_hex(8).encode()
+        self._told = b""
 
     async def read(self, ops: Sequence[Any]) -> list[Any]:
         """The keys that each of these reads finds."""
         return [answer.response_range.kvs for answer in await self.client.read(ops)]
 
     async def tasks(self, ids: Sequence[str]) -> list[Stored | None]:
-        """The tasks with these ids, in that order."""
-        return await read_tasks(self.client, self.layout, self.memory, ids)
+        """The tasks with these ids, in that order. What is done to them next is not earlier than what was done last."""
+        found = await read_tasks(self.client, self.layout, self.memory, ids)
+        if latest := max((stored.task.updated_at for stored in found if stored is not None), default=None):
+            self.hear_of(latest)
+        return found
 
     async def commit(self, batch: Batch) -> Outcome:
         """Make a transaction."""
@@ -50,13 +63,30 @@ class Database:
         if after is not None and after.status is TaskStatus.Pending:
             batch.puts[layout.lane(lane_of(after))] = b""
         if task.ordering_key is not None and not (before and after and before.status is after.status):
-            self._unsettle(batch, before, task.ordering_key, place)
-        batch.puts[layout.news(SUBMITTED if before is None else CHANGED)] = b""
+            self._unsettle(batch, before, task, place)
+        if before is None:
+            batch.puts[layout.news(SUBMITTED)] = b""
+        else:
+            self.tell(batch, moment(task.updated_at))
 
-    def _unsettle(self, batch: Batch, before: Task | None, ordering_key: str, place: bytes) -> None:
+    def tell(self, batch: Batch, at: bytes = b"") -> None:
+        """Let a transaction say that something has changed, and at what time.
+
+        Each handle has a key of its own for it, so that no later time is hidden behind an earlier one.
+        """
+        self._told = max(self._told, at)
+        batch.puts[self._news] = self._told
+
+    async def hush(self) -> None:
+        """Take away what this handle has told: it tells no more."""
+        if self._told:
+            await self.client.tell(TXN, Txn(success=[delete(self._news)]))
+
+    def _unsettle(self, batch: Batch, before: Task | None, task: Task, place: bytes) -> None:
         """Something about the tasks of a key has changed: whose turn it is, is found out by the next claim."""
-        batch.puts[self.layout.unsettled(ordering_key)] = b""
+        assert task.ordering_key is not None
+        batch.puts[self.layout.unsettled(task.ordering_key)] = b""
         if before is not None and before.status is TaskStatus.Running:
-            batch.deletes.add(self.layout.turn(ordering_key))
+            batch.deletes.add(self.layout.turn(task.ordering_key))
         if before is not None and before.status is TaskStatus.Pending:
             batch.deletes.add(self.layout.due(before, place))

@@ -22,9 +22,11 @@ from tenure.task import Task, decode
 
 replace = msgspec.structs.replace
 
-GROUP, WHOLE = 40, 1000
+GROUP, WHOLE = 30, 1000
 """Submissions in one transaction: those with keys or ids of their own, and plain ones."""
-NARROW = 100
+KEYS_LIMIT = 3500
+"""Keys that one transaction can write, with transactions within it."""
+NARROW = 60
 """Up to so many plain submissions have a condition each; more of them share one, which needs a look before."""
 TRIES = 100
 
@@ -217,12 +219,13 @@ def _groups(submissions: Sequence[Submission]) -> list[list[Submission]]:
     """What goes into one transaction each, in order."""
     limit = WHOLE if _is_plain(submissions) else GROUP
     groups: list[list[Submission]] = []
-    size = BYTES_LIMIT
+    size, keys = BYTES_LIMIT, 0
     for submission in submissions:
-        more = len(bytes(submission.task.input_json)) + 1000 + 100 * len(submission.task.tags)
-        size += more
-        if size > BYTES_LIMIT or len(groups[-1]) >= limit:
+        tags = len(submission.task.tags)
+        more = len(bytes(submission.task.input_json)) + 1000 + 100 * tags
+        size, keys = size + more, keys + tags + 3
+        if size > BYTES_LIMIT or keys > KEYS_LIMIT or len(groups[-1]) >= limit:
             groups.append([])
-            size = more
+            size, keys = more, tags + 3
         groups[-1].append(submission)
     return groups

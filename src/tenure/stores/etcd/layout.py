@@ -18,7 +18,10 @@ from tenure.task import Task, TaskStatus, encode
 from tenure.times import to_text
 
 SUBMITTED, CHANGED, ASKED, TIME = b"submitted", b"changed", b"asked", b"time"
-"""The keys under `news/`, which everybody watches."""
+"""What stands under `news/`, which everybody watches."""
+
+RUNNING = b"running"
+"""What stands in the turn of an ordering key while a task of it runs."""
 
 _SAFE = re.compile(r"[A-Za-z0-9_.~-]+")
 

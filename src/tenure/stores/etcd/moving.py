@@ -14,10 +14,9 @@ from tenure.stores.etcd.changing import set_stone
 from tenure.stores.etcd.database import Database
 from tenure.stores.etcd.inserting import TRIES, Insert, reserve
 from tenure.stores.etcd.lapsing import enter_lease
-from tenure.stores.etcd.layout import after, place_of, plain
+from tenure.stores.etcd.layout import RUNNING, after, place_of, plain
 from tenure.stores.etcd.records import Claim
 from tenure.stores.etcd.requests import created_at, get, unmodified, walk
-from tenure.stores.etcd.turns import RUNNING
 from tenure.stores.etcd.walking import Walk
 from tenure.stores.etcd.writing import Batch
 from tenure.task import Task, TaskStatus, decode

@@ -123,7 +123,7 @@ class News:
         woken = False
         for event in events:
             what = event.kv.key[len(self._folder) :]
-            if what in (SUBMITTED, CHANGED):
+            if what.startswith((SUBMITTED, CHANGED)):
                 woken = True
             else:
                 self._on_other(what, event.kv.value)

@@ -9,7 +9,7 @@ import msgspec
 
 from tenure.stores.base import Note
 from tenure.stores.etcd.database import Database
-from tenure.stores.etcd.layout import CHANGED, after, name, plain
+from tenure.stores.etcd.layout import after, moment, name, plain
 from tenure.stores.etcd.requests import KeyValue, walk, written_times
 from tenure.stores.etcd.writing import Batch
 
@@ -32,7 +32,7 @@ async def put_note(db: Database, note: Note, if_version: int | None, now: dateti
         batch.puts[key] = msgspec.json.encode(_Value(note.value, now))
     else:
         batch.deletes.add(key)
-    batch.puts[db.layout.news(CHANGED)] = b""
+    db.tell(batch, moment(now))
     return (await db.commit(batch)).done
 
 

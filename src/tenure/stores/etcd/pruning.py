@@ -11,9 +11,9 @@ from tenure.stores.etcd.changing import forget
 from tenure.stores.etcd.database import Database
 from tenure.stores.etcd.finding import sound
 from tenure.stores.etcd.inserting import reserve
-from tenure.stores.etcd.layout import after, moment, plain
+from tenure.stores.etcd.layout import CHANGED, after, moment, plain
 from tenure.stores.etcd.requests import KeyValue, get, none_in, unmodified, walk
-from tenure.stores.etcd.writing import Batch
+from tenure.stores.etcd.writing import ABANDONED_AFTER, Batch
 from tenure.task import TaskStatus, decode
 
 GROUP = 60
@@ -26,6 +26,7 @@ async def prune(db: Database, ended_before: Mapping[TaskStatus, datetime], now: 
     pruned += await _prune_reservations(db, now, limit)
     pruned += await _prune_stones(db, now, limit)
     await _prune_lanes(db)
+    await _prune_news(db, now)
     await db.writer.fold(now)
     return pruned
 
@@ -86,6 +87,19 @@ async def _due_marks(db: Database, kind: bytes, now: datetime, limit: int) -> li
     folder = db.layout.folder(kind)
     (found,) = await db.read([walk(folder, folder + moment(now) + b"0", limit, keys_only=True)])
     return [found[start : start + GROUP] for start in range(0, len(found), GROUP)]
+
+
+async def _prune_news(db: Database, now: datetime) -> None:
+    """Take away what handles have told that were not closed and are silent for long."""
+    folder = db.layout.folder(b"news", CHANGED)
+    (told,) = await db.read([walk(folder, after(folder), LANES)])
+    batch = Batch()
+    for each in told:
+        if each.value < moment(now - ABANDONED_AFTER):
+            batch.compares.append(unmodified(each.key, each.mod_revision))
+            batch.deletes.add(each.key)
+    if batch.compares:
+        await db.commit(batch)
 
 
 async def _prune_lanes(db: Database) -> None:

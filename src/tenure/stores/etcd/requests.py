@@ -12,7 +12,6 @@ Op, Comparison, Txn = message("RequestOp"), message("Compare"), message("TxnRequ
 
 OPS_LIMIT = 128
 """The most operations of one transaction that a server takes unless it is told otherwise."""
-NESTED = OPS_LIMIT // 2
 
 _EQUAL, _LESS = 0, 2
 _VERSION, _CREATED, _MODIFIED = 0, 1, 2
@@ -83,14 +82,15 @@ def written_times(key: bytes, times: int) -> Any:
     return Comparison(result=_EQUAL, target=_VERSION, key=key, version=times)
 
 
-def nested(ops: Sequence[Any]) -> Sequence[Any]:
+def nested(ops: Sequence[Any], conditions: int) -> Sequence[Any]:
     """More operations than one transaction takes, as transactions within it: together they are still one.
 
-    A server counts the operations of each level, and takes as many below as the level above has left.
+    A server counts conditions and operations of each level, and takes as many below as the level above has left.
     """
     if len(ops) <= OPS_LIMIT:
         return ops
-    return [Op(request_txn=Txn(success=ops[start : start + NESTED])) for start in range(0, len(ops), NESTED)]
+    size = min(OPS_LIMIT // 2, OPS_LIMIT - conditions)
+    return [Op(request_txn=Txn(success=ops[start : start + size])) for start in range(0, len(ops), size)]
 
 
 def answers(responses: Sequence[Any]) -> Iterator[Any]:

@@ -7,10 +7,11 @@ still the one that was read.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
-from tenure.errors import IdempotencyConflict
+from tenure.errors import IdempotencyConflict, StoreError
 from tenure.idempotency import Reservation, read_reservation
 from tenure.stores.base import Change, Claimed, Count, Hold, Note, Page, Piece, Query, Renewal, Store, Want
 from tenure.stores.etcd.address import Address, read_address
@@ -47,7 +48,7 @@ class EtcdStore(Store):
         self._clock, self._log_clock = clock, log_clock or LogClock()
         self._client = Client(address)
         layout = Layout("/".join(name(part).decode() for part in address.prefix.split("/")))
-        self._db = Database(self._client, layout, self._time_if_known)
+        self._db = Database(self._client, layout, self._time_if_known, self._hear_of)
         self._news = News(self._client, layout, self._heard)
         self._timekeeper = Timekeeper(self._client, layout, self._log_clock)
         self._lanes: set[Lane] = set()
@@ -64,6 +65,10 @@ class EtcdStore(Store):
         if self._clock is not None:
             return self._clock()
         return self._log_clock.now() if self._log_clock.started else None
+
+    def _hear_of(self, at: datetime) -> None:
+        if self._clock is None:
+            self._log_clock.hear_of(at)
 
     def _heard(self, what: bytes, value: bytes) -> None:
         if what == ASKED:
@@ -147,5 +152,7 @@ class EtcdStore(Store):
     async def close(self) -> None:
         await self._news.close()
         await self._timekeeper.close()
-        await self._db.writer.close()
+        with contextlib.suppress(StoreError):
+            await self._db.hush()
+            await self._db.writer.close()
         await self._client.close()

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tenure.stores.etcd.database import Database
-from tenure.stores.etcd.layout import after
+from tenure.stores.etcd.layout import RUNNING, after
 from tenure.stores.etcd.requests import KeyValue, get, unmodified, walk
 from tenure.stores.etcd.writing import Batch
 
-RUNNING = b"running"
 LIMIT = 50
 """Ordering keys that are settled in one transaction."""
 
@@ -35,7 +34,9 @@ async def settle_turns(db: Database, marks: Sequence[KeyValue]) -> bool:
         if has == RUNNING:
             continue
         turn, _, value = (first[0].value if first else b"").partition(b" ")
-        if has and has != turn:
+        if has == turn:
+            continue
+        if has:
             batch.deletes.add(has)
         if turn:
             lane = b"/".join(turn.removeprefix(root).split(b"/")[1:4])

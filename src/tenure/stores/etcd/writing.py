@@ -115,9 +115,10 @@ class Writer:
             number = secrets.token_hex(8)
             counts = _added(slot.counts, batch.counts)
             value = self._value(number, counts)
+            compares = [*batch.compares, unmodified(slot.key, slot.revision)]
             request = Txn(
-                compare=[*batch.compares, unmodified(slot.key, slot.revision)],
-                success=nested([*ops, put(slot.key, value)]),
+                compare=compares,
+                success=nested([*ops, put(slot.key, value)], len(compares)),
                 failure=[get(slot.key)],
             )
             try:
