@@ -1,7 +1,9 @@
 """Task ids: UUIDv7, so that they sort by the time of their submit.
 
 The last four digits are a bucket. What belongs together (an ordering key's tasks, a key and its task) shares
-one, so that an id alone leads to the place where its task is kept, however many places there are.
+one, so that an id alone leads to the place where its task is kept, however many places there are. The twelve
+random digits before it are shared by what was submitted in one batch, so that a store which keeps a batch
+together finds it by any of its ids.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 
 _COUNTER_LIMIT = 1 << 12
 _random = random.Random()  # noqa: S311 - ids must differ, not be secret
-_VARIANT = 1 << 63
+_VARIANT = 1 << 47
 _UUID7 = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 
 
@@ -58,11 +60,16 @@ def _begin_anew() -> None:
 os.register_at_fork(after_in_child=_begin_anew)
 
 
-def new_id(now: datetime, belongs_to: str | None = None) -> str:
+def new_id(now: datetime, belongs_to: str | None = None, batch: str | None = None) -> str:
     """A UUIDv7 of this instant. While the clock stands still or goes back, the last instant is counted on."""
-    tail = f"{_VARIANT | _random.getrandbits(62):x}"
-    task_id = f"{_series.next(to_micros(now) // 1000)}-{tail[:4]}-{tail[4:]}"
-    return task_id if belongs_to is None else belonging_to(task_id, belongs_to)
+    batch = batch or new_batch()
+    place = _random.getrandbits(16) if belongs_to is None else bucket(belongs_to)
+    return f"{_series.next(to_micros(now) // 1000)}-{batch[:4]}-{batch[4:]}{place:04x}"
+
+
+def new_batch() -> str:
+    """The digits that the ids of one batch share."""
+    return f"{_VARIANT | _random.getrandbits(46):x}"
 
 
 def belonging_to(task_id: str, key: str) -> str:

@@ -76,6 +76,7 @@ class Form(msgspec.Struct, frozen=True):
     now: datetime
     words: dict[str, Any]
     plain: bool
+    batch: str = msgspec.field(default_factory=ids.new_batch)
 
     @classmethod
     def read(cls, options: SubmitOptions, now: datetime) -> Form:
@@ -102,9 +103,10 @@ class Form(msgspec.Struct, frozen=True):
             msg = f"input has {size} bytes of JSON; this store takes up to {size_limit}. Keep it elsewhere and submit a reference."
             raise InvalidInput(msg)
         chosen_id = self.options.get("task_id")
-        task_id = (
-            ids.new_id(self.now, self.words.get("ordering_key")) if chosen_id is None else _name("task_id", chosen_id)
-        )
+        if chosen_id is None:
+            task_id = ids.new_id(self.now, self.words.get("ordering_key"), self.batch)
+        else:
+            task_id = _name("task_id", chosen_id)
         task = lifecycle.submit(now=self.now, id=task_id, type=_name("type", type), input_json=raw, **self.words)
         return Submission(task) if self.plain else _reserved(task, self.options, self.now)
 

@@ -153,3 +153,11 @@ def test_ids_that_belong_to_nothing_are_spread():
 @pytest.mark.parametrize("chosen", ["order-7", "019A4C2E-7B00-7000-8000-00000000BEEF", "x" * 36, "☕"])
 def test_an_id_of_any_other_form_has_the_bucket_of_its_text(chosen):
     assert ids.bucket_of(chosen) == ids.bucket(chosen)
+
+
+def test_ids_of_one_batch_share_their_random_digits_and_differ_all_the_same():
+    batch = ids.new_batch()
+    made = [new_id(NOW, batch=batch) for _ in range(5000)]
+    assert {text[19:-4].replace("-", "") for text in made} == {batch}
+    assert len(set(made)) == len(made)
+    assert uuid.UUID(made[0]).variant == uuid.RFC_4122
