@@ -44,6 +44,8 @@ class Plan:
         self.workers = dice.choice((1, 2, 2, 3))
         # With few slots a runnable task may have to wait for one, so only the others can be timed.
         self.concurrency = dice.choice((2, 3, 50, 50))
+        # Some give their workers names that outlive them.
+        self.names_stay = dice.random() < 0.3
         self.heals_at = dice.uniform(12, 30)
         self.calm = dice.random() < 0.1
         self.network = {

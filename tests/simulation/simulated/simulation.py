@@ -74,7 +74,7 @@ class Simulation:
         process = Process(self.world, f"w{place}.{self.generation}")
         worker = process.worker = Worker(
             Queue(RemoteStore(self.network, process)),
-            worker_id=process.name,
+            worker_id=f"w{place}" if self.plan.names_stay else process.name,
             concurrency=self.plan.concurrency,
             lease=self.plan.lease,
             poll=self.plan.poll,
