@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from html import escape
 
-ROW, LEFT, WIDTH, RIGHT = 22, 230, 420, 90
+ROW, LEFT, WIDTH, RIGHT = 22, 260, 420, 130
 COLOURS = {"tenure": "#0b7285", "peer": "#adb5bd", "floor": "#e9c46a"}
 STYLE = "text{font:13px sans-serif;fill:#212529}.title{font-weight:600}"
 

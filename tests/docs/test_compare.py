@@ -1,5 +1,6 @@
 """The comparison with the peers measures, notices what is wrong, and tells all of it; how fast is not asked here."""
 
+import argparse
 import json
 import re
 import subprocess
@@ -74,7 +75,7 @@ def measured(folder, monkeypatch, peer):
 
 
 def test_tenure_is_measured_on_the_same_work_and_everything_is_written(folder):
-    words = ["tenure-sqlite", "tenure-postgresql", "--short", "--tasks", "120", "--backlog", "100"]
+    words = ["tenure-sqlite", "tenure-postgresql", "--short", "--tasks", "120", "--backlog", "0"]
     where = ["--folder", folder, "--results", folder / "results"]
     before = (ROOT / "docs" / "performance.md").read_text()
     subprocess.run([sys.executable, BENCH / "compare.py", *words, *where], capture_output=True, timeout=280, check=True)
@@ -83,7 +84,7 @@ def test_tenure_is_measured_on_the_same_work_and_everything_is_written(folder):
     assert list(rows) == ["tenure-sqlite", "tenure-postgresql", "bare-sqlite", "bare-asyncpg", "asyncio"]
     for name in ("tenure-sqlite", "tenure-postgresql"):
         assert rows[name]["failures"] == {}
-        assert rows[name]["figures"].keys() >= RATES | COSTS | {"half", "most", "beside_ended", "beside_ordered"}
+        assert rows[name]["figures"].keys() >= RATES | COSTS | {"half", "most"}
         assert all(value > 0 for figure in RATES for value in rows[name]["figures"][figure])
     assert rows["tenure-postgresql"]["figures"].keys() >= {"far", "near", "requests"}
     page = (folder / "results" / "comparison.md").read_text()
@@ -91,6 +92,25 @@ def test_tenure_is_measured_on_the_same_work_and_everything_is_written(folder):
     for name in re.findall(r"\]\((\w+\.svg)\)", page):
         assert ET.parse(folder / "results" / name).getroot().tag.endswith("svg")
     assert (ROOT / "docs" / "performance.md").read_text() == before
+
+
+def test_a_drain_beside_a_backlog_is_a_share_of_one_on_an_empty_store(folder, monkeypatch):
+    import backlogs
+    import servers
+    from comparison import Row
+    from measuring import Size
+    from systems import all_systems
+
+    system = next(system for system in all_systems() if system.name == "tenure-sqlite")
+    shape = "tasks behind one ordering key"
+    monkeypatch.setattr(backlogs, "SHAPES", {shape: backlogs.SHAPES[shape]})
+    row = Row.of(system)
+    with servers.started(folder, {"sqlite"}, "everysec") as places:
+        choices = argparse.Namespace(backlog=500, repeats=1)
+        backlogs.drains_beside(system, row, Size(100, 20, 10, 0.1), places, folder, choices)
+    assert row.failures == {}
+    assert list(row.figures) == ["beside_ordered"]
+    assert row.figures["beside_ordered"][0] > 0
 
 
 def test_a_peer_is_any_program_that_submits_works_and_counts(folder, monkeypatch):
