@@ -212,3 +212,53 @@ def test_values_are_redacted_by_the_name_of_their_field(value, expected):
 def test_the_names_of_secrets_can_be_chosen():
     assert Redaction(["iban"])({"iban": 1, "password": 2}) == {"iban": "[redacted]", "password": 2}
     assert Redaction([])({"password": "a=b"}) == {"password": "a=b"}
+
+
+@pytest.mark.parametrize("plain", [True, False])
+async def test_what_a_handler_told_is_gone_for_the_next_one_and_the_rest_of_the_process(queue, received, plain):
+    queue.observe(Sentry())
+    worker = Worker(queue, retry=None, concurrency=1)
+
+    def tell(input):
+        if input:
+            sentry_sdk.set_tag("who", input)
+            sentry_sdk.get_isolation_scope().level = "fatal"
+            sentry_sdk.add_breadcrumb(message=f"I am {input}")
+        with sentry_sdk.isolation_scope() as inner:
+            inner.set_tag("inner", "x")
+        raise ValueError(input)
+
+    async def tell_async(input):
+        tell(input)
+
+    worker.task("tells")(tell if plain else tell_async)
+    for name in ("ada", "", "bob"):
+        await queue.submit("tells", name)
+    await worker.run(until_idle=True)
+    ada, nobody, bob = received()
+    assert [event["tags"].get("who") for event in (ada, nobody, bob)] == ["ada", None, "bob"]
+    assert "I am ada" in json.dumps(ada["breadcrumbs"])
+    assert "I am" not in json.dumps([nobody["breadcrumbs"]])
+    assert "I am ada" not in json.dumps(bob["breadcrumbs"])
+    assert "who" not in sentry_sdk.get_isolation_scope()._tags
+    assert all("inner" not in event["tags"] for event in received())
+
+
+async def test_what_a_handler_reports_itself_names_its_task(queue, received):
+    queue.observe(Sentry())
+    worker = Worker(queue)
+
+    @worker.task("notices")
+    async def notices(input):
+        sentry_sdk.capture_message("odd")
+        sentry_sdk.set_tag("own", "yes")
+        sentry_sdk.capture_message("odder")
+
+    await queue.submit("notices")
+    with sentry_sdk.isolation_scope() as around:
+        around.set_tag("release_ring", "blue")
+        await worker.run(until_idle=True)
+    first, second = received()
+    assert (first["transaction"], second["transaction"]) == ("notices", "notices")
+    assert ("own" in first["tags"], second["tags"]["own"]) == (False, "yes")
+    assert first["tags"]["release_ring"] == second["tags"]["release_ring"] == "blue"
