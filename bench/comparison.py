@@ -35,6 +35,10 @@ SAME_WORK = (
     "Every system ran the same tasks with a handler that does nothing; every run checked that each task ran exactly "
     "once. Rates are tasks per second. More is better, except for the latency."
 )
+FOOTNOTES = (
+    "† weaker than a commit on the disk for every step, or not the real service: the table of versions says how.",
+    "Of the bare drivers the latency is that of one durable insert; nobody picks it up.",
+)
 NOTHING = "-"
 REDIS = "durability on Redis"
 BACKLOGS = {
@@ -143,8 +147,9 @@ def rates(compared: Comparison) -> list[str]:
     lines = [_line(["system", *RATES.values(), "p50 / p99, ms"]), "|---" * (len(RATES) + 2) + "|"]
     for row in compared.rows:
         latency = f"{row.cell('half')} / {row.cell('most')}" if row.median("half") is not None else NOTHING
-        lines.append(_line([row.label, *(row.cell(name) for name in RATES), latency]))
-    return [*lines, "", "Of the bare drivers the latency is that of one durable insert; nobody picks it up."]
+        label = f"{row.label} †" if weaker(row, compared) else row.label
+        lines.append(_line([label, *(row.cell(name) for name in RATES), latency]))
+    return [*lines, "", *FOOTNOTES]
 
 
 def costs(compared: Comparison) -> list[str]:
@@ -168,15 +173,15 @@ def failures(compared: Comparison) -> list[str]:
 def versions(compared: Comparison) -> list[str]:
     lines = [_line(["system", "version", "tasks", "settings", "weaker where"]), "|---|---|---|---|---|"]
     for row in compared.rows:
-        weaker = "; ".join(part for part in (row.note, _weaker(row, compared)) if part)
         share = "all" if row.share == 1 else f"{row.share:.0%}"
-        lines.append(_line([row.label, row.version, share, row.settings, weaker]))
+        lines.append(_line([row.label, row.version, share, row.settings, weaker(row, compared)]))
     return lines
 
 
-def _weaker(row: Row, compared: Comparison) -> str:
-    said = compared.settings.get(REDIS, "")
-    return "appendfsync everysec" if row.store == "redis" and "everysec" in said else ""
+def weaker(row: Row, compared: Comparison) -> str:
+    """How its promise falls short of a commit on the disk for every step; nothing where it does not."""
+    once_a_second = row.store == "redis" and "everysec" in compared.settings.get(REDIS, "")
+    return "; ".join(part for part in (row.note, "appendfsync everysec" if once_a_second else "") if part)
 
 
 def _line(cells: list[str]) -> str:

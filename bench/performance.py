@@ -42,8 +42,8 @@ def ahead(compared: Comparison) -> list[str]:
         for row in compared.rows:
             theirs, limit = row.median(figure), ours.get(row.store, max(ours.values()))
             if row.kind == "peer" and theirs and theirs > limit:
-                weaker = ", with weaker durability" if row.store == "redis" or row.note else ""
-                lines.append(f"- {title}: {row.label} does {theirs:,.0f}/s, Tenure {limit:,.0f}/s{weaker}.")
+                why = f" ({weak})" if (weak := comparison.weaker(row, compared)) else ""
+                lines.append(f"- {title}: {row.label} does {theirs:,.0f}/s, Tenure {limit:,.0f}/s{why}.")
     quickest = [row for row in compared.rows if row.kind == "tenure" and row.median("half")]
     limit = min((row.median("half") or 0 for row in quickest), default=0)
     for row in compared.rows:
