@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-matrix lint bench bench-setup bench-short chaos simulate clean
+.PHONY: demo test test-matrix lint bench bench-setup bench-short chaos fuzz simulate clean
 
 demo: $(VENV)/.installed
 	$(BIN)/tenure demo
@@ -34,6 +34,9 @@ bench-setup: $(VENV)/.benched
 
 simulate: $(VENV)/.tested
 	$(BIN)/python tests/simulation/simulate.py $(if $(SEEDS),--seeds $(SEEDS)) $(if $(FIRST),--first $(FIRST)) $(if $(SEED),--seed $(SEED))
+
+fuzz: $(VENV)/.tested
+	TENURE_FUZZ_EXAMPLES=3000 $(BIN)/python -m pytest tests/fuzz -n 2 --timeout=3600
 
 chaos: $(VENV)/.tested
 	$(BIN)/python tests/chaos/chaos.py --seconds 45 --tasks 6000 --workers 4 --write docs/chaos.md

@@ -114,16 +114,20 @@ def _find_file(folder: Path) -> tuple[Path | None, dict[str, Any]]:
         if (path := place / "tenure.toml").is_file():
             return path, _checked(_read(path), path)
         if (path := place / "pyproject.toml").is_file():
-            table = _read(path).get("tool", {}).get("tenure")
-            if table is not None:
+            tools = _read(path).get("tool")
+            table = tools.get("tenure") if isinstance(tools, dict) else None
+            if isinstance(table, dict):
                 return path, _checked(table, path)
+            if table is not None:
+                msg = f"tool.tenure in {path} must be a table of settings, not {table!r}."
+                raise InvalidInput(msg)
     return None, {}
 
 
 def _read(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         msg = f"{path} is not valid TOML: {error}"
         raise InvalidInput(msg) from None
     except OSError as error:

@@ -200,19 +200,23 @@ def decode(record: bytes | msgspec.Raw, task_id: str = "?") -> Task:
         task = _decoder.decode(record)
     except _UNREADABLE:
         return _decode_patiently(record, task_id)
-    if task.format > FORMAT:
-        raise _newer(task_id, task.format)
+    if task.format > FORMAT or not task.history:
+        return _decode_patiently(record, task_id)
     return task
 
 
 def _decode_patiently(record: bytes | msgspec.Raw, task_id: str) -> Task:
     try:
         format_ = _format_decoder.decode(record).format
-        if format_ <= FORMAT:
-            return _patient_reader.decode(record)
+        if format_ > FORMAT:
+            raise _newer(task_id, format_)
+        task = _patient_reader.decode(record)
     except _UNREADABLE as error:
         raise DamagedRecord(task_id, str(error)) from None
-    raise _newer(task_id, format_)
+    if not task.history:
+        why = "it has no history"
+        raise DamagedRecord(task_id, why)
+    return task
 
 
 def _newer(task_id: str, format_: int) -> DamagedRecord:

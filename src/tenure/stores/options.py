@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from tenure.errors import InvalidURL
 
@@ -24,9 +24,18 @@ def separated(url: str | Sequence[str]) -> list[str]:
     return re.split(r"\s+(?=[A-Za-z][A-Za-z0-9+]*://)", url.strip()) if "://" in url else [url]
 
 
+def take_apart(url: str) -> SplitResult:
+    """The parts of an address. A number sign is a sign like others: nothing here has sections."""
+    try:
+        return urlsplit(url, allow_fragments=False)
+    except ValueError as error:
+        msg = f"{without_password(url)!r} is no address ({error}). Example: sqlite:///jobs.db"
+        raise InvalidURL(msg) from None
+
+
 def read_options(url: str, known: tuple[str, ...]) -> dict[str, str]:
     """The options behind the question mark; an unknown one is an error that lists the known ones."""
-    options = dict(parse_qsl(urlsplit(url, allow_fragments=False).query, keep_blank_values=True))
+    options = dict(parse_qsl(take_apart(url).query, keep_blank_values=True))
     for name in options:
         if name not in known:
             listed = f"Known: {', '.join(known)}." if known else "This kind of store has none."

@@ -82,7 +82,7 @@ def _due(db: sqlite3.Connection, want: Want, now: datetime, limit: int) -> Itera
             tasks = _tasks_decoder.decode(records)
         except (msgspec.MsgspecError, UnicodeDecodeError):
             tasks = []
-        if len(tasks) == len(numbers) and all(task.format <= FORMAT for task in tasks):
+        if len(tasks) == len(numbers) and all(task.format <= FORMAT and task.history for task in tasks):
             return zip(numbers, tasks, strict=True)
         readable = _one_by_one(db, numbers, now)
         if len(readable) == len(numbers):

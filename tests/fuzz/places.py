@@ -1,0 +1,101 @@
+"""Stores whose records can be harmed behind their back."""
+
+import contextlib
+import random
+import sqlite3
+
+from budget import EXAMPLES
+from hypothesis import HealthCheck, Phase, given, settings
+
+
+class Place:
+    """One store. `share` is its part of the examples."""
+
+    share = 0.12
+
+    def key(self, turn, number):
+        """The ordering key of a task, two tasks a key."""
+        return f"{turn} {number % 2}"
+
+    def some(self, strategy):
+        """Some of what a strategy can make, for tests that are coroutines."""
+        found = []
+
+        @settings(
+            max_examples=max(int(EXAMPLES * self.share), 5),
+            database=None,
+            deadline=None,
+            phases=[Phase.generate],
+            suppress_health_check=list(HealthCheck),
+        )
+        @given(strategy)
+        def collect(example):
+            found.append(example)
+
+        collect()
+        random.shuffle(found)
+        return found
+
+
+class Sqlite(Place):
+    share = 0.4
+
+    def __init__(self, request, folder):
+        self.path = folder / "jobs.db"
+        self.url = f"sqlite:///{self.path}"
+
+    async def harm(self, store, task_id, harm):
+        with contextlib.closing(sqlite3.connect(self.path, timeout=60)) as db, db:
+            (record,) = db.execute("SELECT record FROM tenure_tasks WHERE id = ?", (task_id,)).fetchone()
+            db.execute("UPDATE tenure_tasks SET record = ? WHERE id = ?", (harm(record), task_id))
+
+
+class Postgres(Place):
+    def __init__(self, request, folder):
+        self.url = request.getfixturevalue("postgres_url")
+
+    async def harm(self, store, task_id, harm):
+        fetch = store._connections.fetch
+        ((record,),) = await fetch("SELECT record FROM tenure.tasks WHERE id = $1", task_id)
+        await fetch("UPDATE tenure.tasks SET record = $2 WHERE id = $1", task_id, harm(record))
+
+
+class Unordered(Place):
+    """A damaged head of an ordering key holds up its followers here (docs/guarantees.md says so)."""
+
+    def key(self, turn, number):
+        return None
+
+
+class Etcd(Unordered):
+    def __init__(self, request, folder):
+        self.url = request.getfixturevalue("etcd_url")
+
+    async def harm(self, store, task_id, harm):
+        from tenure.stores.etcd.client import TXN
+        from tenure.stores.etcd.layout import unpack
+        from tenure.stores.etcd.requests import Txn, get, put
+
+        key = store._db.layout.task(task_id)
+        (answer,) = await store._db.client.read([get(key)])
+        place, record = unpack(answer.response_range.kvs[0].value)
+        await store._client.ask(TXN, Txn(success=[put(key, place + b" " + harm(record))]))
+
+
+class DynamoDB(Unordered):
+    def __init__(self, request, folder):
+        self.url = request.getfixturevalue("dynamodb_url")
+
+    async def harm(self, store, task_id, harm):
+        parts = await store._parts()
+        key = parts.keys.task(task_id)
+        item = (await parts.table.get([key]))[key]
+        harmed = harm(item["record"].encode())
+        try:
+            changed = {"record": harmed.decode()}
+        except UnicodeDecodeError:
+            changed = {"record": harmed}
+        await parts.table.write(parts.table.update(key, changed))
+
+
+PLACES = {"sqlite": Sqlite, "postgres": Postgres, "etcd": Etcd, "dynamodb": DynamoDB}
