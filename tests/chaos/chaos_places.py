@@ -186,7 +186,7 @@ class DynamoDB(Served):
         from tenure.testing.s3 import use_test_credentials
 
         use_test_credentials()
-        self.server = Dynoxide().start()
+        self.server = Dynoxide(durable=True).start()
 
     def servers(self):
         return [self.server]

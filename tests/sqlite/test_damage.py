@@ -128,3 +128,24 @@ async def test_tasks_that_are_large_together_are_claimed_a_few_at_a_time(queue):
         await thread.call(lambda db: db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 100_000))
     assert await worker.run(until_idle=True) == 10
     assert ran == [20_000] * 10
+
+
+@pytest.mark.parametrize(
+    "field",
+    [b'"task_type":"other"', b'"status":"completed"', b'"available_at":"2999-01-01T00:00:00Z"', b'"history":[]'],
+)
+async def test_a_record_that_disagrees_with_its_row_is_set_aside_and_the_others_go_on(queue, path, field):
+    worker, ran = Worker(queue), []
+
+    @worker.task("job")
+    async def job(input):
+        ran.append(input)
+
+    tasks = [await queue.submit("job", number) for number in range(3)]
+    with sqlite3.connect(path) as look:
+        (record,) = look.execute("SELECT record FROM tenure_tasks WHERE id = ?", (tasks[1].id,)).fetchone()
+    look.close()
+    damage(path, tasks[1].id, record[:-1] + b"," + field + b"}")
+    await worker.run(until_idle=True)
+    assert sorted(ran) == [0, 2]
+    assert (await queue.stats()).damaged == 1

@@ -315,6 +315,16 @@ def paused_queues(pauses: Sequence[Note], now: datetime) -> set[str]:
     }
 
 
+def can_claim(task: Task, want: Want, now: datetime) -> bool:
+    """Whether a record says what the search for it was told: one that was harmed may say anything."""
+    return (
+        task.status is TaskStatus.Pending
+        and task.type in want.types
+        and task.available_at <= now
+        and (task.expires_at is None or now < task.expires_at)
+    )
+
+
 def remembered(task: Task, now: datetime) -> Task | None:
     """The stone of a pruned task: who it was and how it ended, without what it carried."""
     if task.remember_until is None or now >= task.remember_until:

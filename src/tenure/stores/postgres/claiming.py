@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from tenure import lifecycle
 from tenure.errors import DamagedRecord
-from tenure.stores.base import Change, Want
+from tenure.stores.base import Change, Want, can_claim
 from tenure.stores.postgres.changing import kinds, overdue, set_aside, swap
 from tenure.stores.postgres.records import Database, Statements, column, micros, plain
 from tenure.task import Task, decode
@@ -55,6 +55,8 @@ def _read(rows: Sequence[Any], want: Want) -> Answer:
     for _, _, _, _, task_id, record, _ in rows if first is not None else ():
         try:
             task = decode(record, plain(task_id))
+            if not can_claim(task, want, now):
+                raise DamagedRecord(plain(task_id), "it is another one than its row says")
         except DamagedRecord as damage:
             damages.append(damage)
             continue

@@ -13,7 +13,7 @@ import msgspec
 
 from tenure import lifecycle
 from tenure.errors import DamagedRecord
-from tenure.stores.base import PAUSE, Change, Claimed, Want, paused_queues
+from tenure.stores.base import PAUSE, Change, Claimed, Want, can_claim, paused_queues
 from tenure.stores.sqlite.changing import overdue, swap
 from tenure.stores.sqlite.records import Lane, count, notes, set_aside, statement
 from tenure.task import FORMAT, Task, decode
@@ -82,14 +82,16 @@ def _due(db: sqlite3.Connection, want: Want, now: datetime, limit: int) -> Itera
             tasks = _tasks_decoder.decode(records)
         except (msgspec.MsgspecError, UnicodeDecodeError):
             tasks = []
-        if len(tasks) == len(numbers) and all(task.format <= FORMAT and task.history for task in tasks):
+        if len(tasks) == len(numbers) and all(
+            task.format <= FORMAT and task.history and can_claim(task, want, now) for task in tasks
+        ):
             return zip(numbers, tasks, strict=True)
-        readable = _one_by_one(db, numbers, now)
+        readable = _one_by_one(db, numbers, want, now)
         if len(readable) == len(numbers):
             return readable
 
 
-def _one_by_one(db: sqlite3.Connection, numbers: list[int], now: datetime) -> list[tuple[int, Task]]:
+def _one_by_one(db: sqlite3.Connection, numbers: list[int], want: Want, now: datetime) -> list[tuple[int, Task]]:
     """Read what cannot be read together, and set the damaged ones aside.
 
     In an application's file whose texts are UTF-16, all of them are sound.
@@ -98,7 +100,10 @@ def _one_by_one(db: sqlite3.Connection, numbers: list[int], now: datetime) -> li
     for seq in numbers:
         task_id, record = db.execute("SELECT id, record FROM tenure_tasks WHERE seq = ?", (seq,)).fetchone()
         try:
-            readable.append((seq, decode(record, task_id)))
+            task = decode(record, task_id)
+            if not can_claim(task, want, now):
+                raise DamagedRecord(task_id, "it is another one than its row says")
+            readable.append((seq, task))
         except DamagedRecord as damage:
             set_aside(db, seq, damage, now)
     return readable
