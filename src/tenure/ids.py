@@ -1,6 +1,6 @@
 """Task ids: UUIDv7, so that they sort by the time of their submit.
 
-The last four digits are a bucket. What belongs together (an ordering key's tasks, a key and its task) shares
+The last three digits are a bucket. What belongs together (an ordering key's tasks, a key and its task) shares
 one, so that an id alone leads to the place where its task is kept, however many places there are. The twelve
 random digits before it are shared by what was submitted in one batch, so that a store which keeps a batch
 together finds it by any of its ids.
@@ -74,18 +74,18 @@ def new_batch() -> str:
 
 def belonging_to(task_id: str, key: str) -> str:
     """The same id, in the bucket of a key."""
-    return f"{task_id[:-4]}{bucket(key):04x}"
+    return f"{task_id[:-3]}{bucket(key):03x}"
 
 
 def bucket(key: str) -> int:
-    """One of 65,536 buckets, for ever the same for the same text."""
-    return int.from_bytes(hashlib.sha256(key.encode()).digest()[:2])
+    """One of 4,096 buckets, for ever the same for the same text."""
+    return int.from_bytes(hashlib.sha256(key.encode()).digest()[:2]) >> 4
 
 
 def bucket_of(task_id: str) -> int:
     """The bucket that an id names if it is a UUIDv7, else that of its text.
 
     >>> hex(bucket_of("019a4c2e-7b00-7000-8000-00000000beef")), hex(bucket_of("order-7"))
-    ('0xbeef', '0xdf8c')
+    ('0xeef', '0xdf8')
     """
-    return int(task_id[-4:], 16) if _UUID7.fullmatch(task_id) else bucket(task_id)
+    return int(task_id[-3:], 16) if _UUID7.fullmatch(task_id) else bucket(task_id)

@@ -12,17 +12,17 @@ from tenure.stores.sharded.placing import Places, name_of
 from tenure.submission import build
 
 NOW = datetime(2026, 1, 28, 12, tzinfo=UTC)
-SAMPLE = range(0, 1 << 16, 8)
+BUCKETS = range(1 << 12)
 
 VECTORS = {
-    "user-42": [0, 0, 0, 0, 0, 0, 0, 7],
-    "order-7": [0, 1, 2, 2, 2, 2, 2, 2],
-    "☕": [0, 1, 2, 2, 2, 2, 2, 2],
-    "": [0, 0, 0, 0, 0, 5, 5, 5],
-    "a": [0, 1, 1, 1, 1, 1, 1, 1],
-    "b": [0, 0, 0, 0, 0, 0, 6, 6],
-    "type/5/greet/sha256:00": [0, 1, 1, 3, 3, 3, 3, 3],
-    "queue-group-0": [0, 0, 0, 0, 0, 0, 6, 6],
+    "user-42": [0, 0, 0, 3, 3, 3, 3, 3],
+    "order-7": [0, 0, 0, 3, 4, 4, 4, 4],
+    "☕": [0, 0, 0, 0, 0, 0, 0, 0],
+    "": [0, 1, 1, 3, 3, 3, 3, 3],
+    "a": [0, 1, 2, 2, 2, 2, 2, 2],
+    "b": [0, 1, 1, 3, 3, 3, 3, 3],
+    "type/5/greet/sha256:00": [0, 1, 2, 2, 2, 2, 2, 2],
+    "queue-group-0": [0, 0, 0, 0, 0, 0, 0, 0],
 }
 
 
@@ -47,26 +47,26 @@ def test_shards_are_called_as_the_groups_of_the_replicated_queue():
 @pytest.mark.parametrize("count", [2, 4, 7])
 def test_every_shard_keeps_an_equal_part(count):
     places = Places(count)
-    parts = Counter(places.of_bucket(bucket) for bucket in SAMPLE)
-    fair = len(SAMPLE) / count
-    assert all(abs(part - fair) < 0.1 * fair for part in parts.values())
+    parts = Counter(places.of_bucket(bucket) for bucket in BUCKETS)
+    fair = len(BUCKETS) / count
+    assert all(abs(part - fair) < 0.15 * fair for part in parts.values())
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 8])
 def test_one_more_shard_takes_its_part_from_all_and_moves_nothing_else(count):
     before, after = Places(count), Places(count + 1)
-    moves = [(before.of_bucket(bucket), after.of_bucket(bucket)) for bucket in SAMPLE]
+    moves = [(before.of_bucket(bucket), after.of_bucket(bucket)) for bucket in BUCKETS]
     moved = [(source, target) for source, target in moves if source != target]
     assert {target for _, target in moved} == {count}
     assert {source for source, _ in moved} == set(range(count))
-    fair = len(SAMPLE) / (count + 1)
-    assert abs(len(moved) - fair) < 0.1 * fair
+    fair = len(BUCKETS) / (count + 1)
+    assert abs(len(moved) - fair) < 0.15 * fair
 
 
 def test_a_task_is_kept_with_the_others_of_its_ordering_key_and_its_id_leads_there():
     places = Places(5)
     tasks = [build("greet", None, {"ordering_key": "user-42"}, NOW, 1000).task for _ in range(10)]
-    assert {places.of_task(task) for task in tasks} == {places.of_id(task.id) for task in tasks} == {0}
+    assert {places.of_task(task) for task in tasks} == {places.of_id(task.id) for task in tasks} == {3}
 
 
 def test_a_task_is_kept_with_the_record_of_its_key_on_any_number_of_shards():

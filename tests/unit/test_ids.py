@@ -133,7 +133,7 @@ def test_forked_processes_make_different_ids(lock):
 
 @pytest.mark.parametrize(
     ("key", "bucket"),
-    [("", 0xE3B0), ("user-42", 0x6D89), ("☕", 0xCF1F), ("order-7", 0xDF8C)],
+    [("", 0xE3B), ("user-42", 0x6D8), ("☕", 0xCF1), ("order-7", 0xDF8)],
 )
 def test_the_bucket_of_a_key_is_the_same_in_every_process_and_release(key, bucket):
     assert ids.bucket(key) == bucket
@@ -147,7 +147,7 @@ def test_a_new_id_names_the_bucket_of_what_it_belongs_to():
 
 
 def test_ids_that_belong_to_nothing_are_spread():
-    assert len({ids.bucket_of(new_id(NOW)) for _ in range(1000)}) > 900
+    assert len({ids.bucket_of(new_id(NOW)) for _ in range(1000)}) > 800
 
 
 @pytest.mark.parametrize("chosen", ["order-7", "019A4C2E-7B00-7000-8000-00000000BEEF", "x" * 36, "☕"])

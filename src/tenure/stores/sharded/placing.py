@@ -1,6 +1,6 @@
 """Which shard keeps what.
 
-Everything has one of 65,536 buckets: a task that of its ordering key, else the one that its id names; a key's
+Everything has one of 4,096 buckets: a task that of its ordering key, else the one that its id names; a key's
 record that of its own name. A bucket is kept by the shard with the highest hash of both (rendezvous hashing), so
 that another shard takes an equal part from each of the others, and nothing else moves.
 """
