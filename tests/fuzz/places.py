@@ -90,11 +90,7 @@ class DynamoDB(Unordered):
         parts = await store._parts()
         key = parts.keys.task(task_id)
         item = (await parts.table.get([key]))[key]
-        harmed = harm(item["record"].encode())
-        try:
-            changed = {"record": harmed.decode()}
-        except UnicodeDecodeError:
-            changed = {"record": harmed}
+        changed = {"record": harm(item["record"].encode()).decode(errors="replace")}
         await parts.table.write(parts.table.update(key, changed))
 
 
