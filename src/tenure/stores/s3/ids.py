@@ -8,12 +8,13 @@ from typing import NamedTuple
 
 import msgspec
 
+from tenure.payload import NULL
 from tenure.stores.base import remembered
 from tenure.stores.s3.bucket import Bucket, Listed
 from tenure.stores.s3.names import id_name
 from tenure.stores.s3.segments import fresh_nonce
 from tenure.stores.s3.shelves import in_parallel
-from tenure.task import FORMAT, Task
+from tenure.task import FORMAT, Task, decode, encode
 
 
 class IdRecord(msgspec.Struct, omit_defaults=True):
@@ -23,7 +24,7 @@ class IdRecord(msgspec.Struct, omit_defaults=True):
     nonce: str
     id: str
     segment: str | None = None
-    stone: Task | None = None
+    stone: msgspec.Raw = NULL
 
 
 class Held(NamedTuple):
@@ -31,6 +32,11 @@ class Held(NamedTuple):
 
     record: IdRecord
     etag: str
+
+    @property
+    def stone(self) -> Task | None:
+        """What is known of a pruned task."""
+        return None if self.record.stone == NULL else decode(self.record.stone, self.record.id)
 
 
 _encode = msgspec.json.Encoder().encode
@@ -64,7 +70,7 @@ class Ids:
     async def stone(self, task_id: str, now: datetime) -> Task | None:
         """What is still known of a pruned task."""
         held = await self.read(task_id)
-        stone = held.record.stone if held else None
+        stone = held.stone if held else None
         return stone if stone is not None and remembered(stone, now) is not None else None
 
     async def reserve(self, task_id: str, segment: str) -> bool:
@@ -82,7 +88,7 @@ class Ids:
     async def lay(self, stone: Task) -> bool:
         """Leave a stone for an id that has no record; False when it has one."""
         nonce = fresh_nonce()
-        body = _encode(IdRecord(FORMAT, nonce, stone.id, stone=stone))
+        body = _encode(IdRecord(FORMAT, nonce, stone.id, stone=msgspec.Raw(encode(stone))))
         return await self._bucket.create(id_name(stone.id), body, nonce) is not None
 
     async def bury(self, stone: Task) -> None:
@@ -91,7 +97,7 @@ class Ids:
         while True:
             found = await self._bucket.read(name)
             nonce = fresh_nonce()
-            body = _encode(IdRecord(FORMAT, nonce, stone.id, stone=stone))
+            body = _encode(IdRecord(FORMAT, nonce, stone.id, stone=msgspec.Raw(encode(stone))))
             if found is None:
                 done = await self._bucket.create(name, body, nonce)
             else:

@@ -155,9 +155,9 @@ class _Batch:
                 held = await self.parts.ids.read(task.id)
                 if held is None:
                     continue
-                if held.record.stone is not None:
-                    if remembered(held.record.stone, self.now) is not None:
-                        return replace(held.record.stone, created=False)
+                if (stone := held.stone) is not None:
+                    if remembered(stone, self.now) is not None:
+                        return replace(stone, created=False)
                     if not await self.parts.ids.point(held, segment):
                         continue
                 elif (known := await self._known(task.id)) is not None:

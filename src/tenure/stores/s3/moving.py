@@ -52,7 +52,7 @@ class Moving:
             return Piece(page.tasks, damaged=damaged, cursor=f"{TASKS} {page.cursor}" if page.cursor else f"{STONES} ")
         if part == STONES:
             held, last = await self._records("ids/", rest, limit, self._ids.read_listed)
-            stones = [each.record.stone for each in held if each.record.stone is not None]
+            stones = [stone for each in held if (stone := each.stone) is not None]
             return Piece(stones=stones, cursor=f"{STONES} {last}" if last else f"{RECORDS} ")
         if part == RECORDS:
             held, last = await self._records(FOLDER, rest, limit, self._reservations.read_listed)

@@ -47,8 +47,9 @@ class Packing:
                 continue
             ended = len(segment.entries) if segment.over else 0
             if is_lane(segment.name) and not segment.over and len(segment.entries) >= MANY_SEGMENTS:
-                ended = sum(entry.task.status.ended for entry in segment.tasks())
-                ended = ended if ended >= MANY_SEGMENTS else 0
+                # Every write of a key rewrites them all: so many are reason enough.
+                many = sum(entry.task.status.ended for entry in segment.tasks()) >= MANY_SEGMENTS
+                ended = MANY_TASKS if many else 0
             if ended or segment.over:
                 over[segment.name] = ended
                 touched.add(shard_of(segment.name))

@@ -147,7 +147,7 @@ class _Scan:
 
 
 def _end_of_stone(held: Held) -> datetime:
-    stone = held.record.stone
+    stone = held.stone
     return FOREVER if stone is None else stone.remember_until or FOREVER
 
 

@@ -6,22 +6,13 @@ from typing import NamedTuple
 
 import msgspec
 
-from tenure.idempotency import Reservation
+from tenure.idempotency import Reservation, read_reservation
 from tenure.stores.s3.bucket import Bucket, Listed
 from tenure.stores.s3.names import reservation_name
 from tenure.stores.s3.segments import fresh_nonce
 from tenure.task import FORMAT
 
-replace = msgspec.structs.replace
 FOLDER = "idempotency/"
-
-
-class _Record(Reservation, frozen=True, omit_defaults=True):
-    """The record with what only this store needs: the segment in which its task is written."""
-
-    task_key: str | None = None
-    format: int = FORMAT
-    nonce: str = ""
 
 
 class HeldReservation(NamedTuple):
@@ -33,7 +24,7 @@ class HeldReservation(NamedTuple):
 
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(_Record).decode
+_decode = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 class Reservations:
@@ -44,17 +35,16 @@ class Reservations:
 
     async def create(self, reservation: Reservation, segment: str | None) -> HeldReservation | None:
         """Write the record of a key that has none; None when it has."""
-        record = _record(reservation, segment)
-        etag = await self._bucket.create(reservation_name(reservation), _encode(record), record.nonce)
+        nonce = fresh_nonce()
+        etag = await self._bucket.create(reservation_name(reservation), _body(reservation, segment, nonce), nonce)
         return None if etag is None else HeldReservation(reservation, segment, etag)
 
     async def replace(
         self, held: HeldReservation, reservation: Reservation, segment: str | None
     ) -> HeldReservation | None:
         """Write over this very version; None when another was faster."""
-        record = _record(reservation, segment)
-        name = reservation_name(reservation)
-        etag = await self._bucket.replace(name, _encode(record), record.nonce, held.etag)
+        name, nonce = reservation_name(reservation), fresh_nonce()
+        etag = await self._bucket.replace(name, _body(reservation, segment, nonce), nonce, held.etag)
         return None if etag is None else HeldReservation(reservation, segment, etag)
 
     async def read(self, reservation: Reservation) -> HeldReservation | None:
@@ -67,14 +57,15 @@ class Reservations:
         found = await self._bucket.read(name)
         if found is None:
             return None
-        record = _decode(found.body)
-        fields = {field: getattr(record, field) for field in Reservation.__struct_fields__}
-        return HeldReservation(Reservation(**fields), record.task_key, found.etag)
+        fields = _decode(found.body)
+        own = {field: fields.pop(field, msgspec.Raw(b"null")) for field in ("task_key", "format", "nonce")}
+        segment = msgspec.json.decode(own["task_key"], type=str | None)
+        return HeldReservation(read_reservation(_encode(fields), name), segment, found.etag)
 
     async def delete(self, held: HeldReservation) -> bool:
         return await self._bucket.delete(reservation_name(held.reservation), held.etag)
 
 
-def _record(reservation: Reservation, segment: str | None) -> _Record:
-    fields = {field: getattr(reservation, field) for field in Reservation.__struct_fields__}
-    return _Record(**fields, task_key=segment, nonce=fresh_nonce())
+def _body(reservation: Reservation, segment: str | None, nonce: str) -> bytes:
+    """The record, with what only this store needs: the segment in which its task is written."""
+    return _encode({**_decode(_encode(reservation)), "task_key": segment, "format": FORMAT, "nonce": nonce})

@@ -14,6 +14,7 @@ import msgspec
 
 from tenure.errors import DamagedRecord
 from tenure.task import FORMAT, Task
+from tenure.task import decode as decode_task
 
 replace = msgspec.structs.replace
 
@@ -82,8 +83,18 @@ class _Body(msgspec.Struct, omit_defaults=True):
     closed: bool = False
 
 
+class _RawEntry(msgspec.Struct):
+    order: int
+    task: msgspec.Raw
+
+
+class _RawBody(_Body):
+    tasks: list[_RawEntry]  # type: ignore[assignment]
+
+
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(_Body).decode
+_decode_patiently = msgspec.json.Decoder(_RawBody).decode
 
 
 def fresh_nonce() -> str:
@@ -109,10 +120,22 @@ def encode(segment: Segment, nonce: str) -> bytes:
 def decode(name: str, etag: str, body: bytes) -> Segment:
     """Read an object; one that cannot be read is an error that names it."""
     try:
-        found = _decode(body)
+        found = _read(name, body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise DamagedRecord(name, str(error)) from None
     if found.format > FORMAT:
         raise DamagedRecord(name, f"written in format {found.format} by a newer Tenure; this one reads up to {FORMAT}")
     entries = {entry.task.id: entry for entry in found.tasks}
     return Segment(name, etag, entries, found.moved, found.arriving, found.since, found.closed)
+
+
+def _read(name: str, body: bytes) -> _Body:
+    try:
+        return _decode(body)
+    except msgspec.ValidationError:
+        # Tasks with fields of a newer version are read one by one; those fields stay with them.
+        patient = _decode_patiently(body)
+        tasks = [Entry(entry.order, decode_task(entry.task, name)) for entry in patient.tasks]
+        return _Body(
+            patient.format, patient.nonce, tasks, patient.moved, patient.arriving, patient.since, patient.closed
+        )
