@@ -61,6 +61,7 @@ class Client:
         self._current = 0
         self._token: str | None = None
         self._login = asyncio.Lock()
+        self._reading: set[asyncio.Future[Any]] = set()
         self._closed = False
 
     @property
@@ -128,9 +129,33 @@ class Client:
         return await self._once(path, request)
 
     async def _once(self, path: str, request: Any) -> Any:
-        response = await self.call(path)(request, timeout=self.patience, metadata=await self.metadata())
+        metadata = await self.metadata()
+        if path == TXN and not request.compare:
+            response = await self._to_its_end(self.call(path)(request, metadata=metadata))
+        else:
+            response = await self.call(path)(request, timeout=self.patience, metadata=metadata)
         self.revision = max(self.revision, response.header.revision)
         return response
+
+    async def _to_its_end(self, call: Any) -> Any:
+        """Wait for a read with patience, and let it go on when that ends.
+
+        A server before 3.5.5 falls over when a transaction that only reads is cancelled while it is at it.
+        """
+        reading = asyncio.ensure_future(_answer_to(call))
+        self._reading.add(reading)
+        reading.add_done_callback(self._read)
+        done, _ = await asyncio.wait([reading], timeout=self.patience)
+        if not done:
+            self._current += 1
+            msg = f"etcd at {self.endpoint} did not answer in time."
+            raise Unanswered(msg)
+        return reading.result()
+
+    def _read(self, reading: asyncio.Future[Any]) -> None:
+        self._reading.discard(reading)
+        if not reading.cancelled():
+            reading.exception()
 
     async def metadata(self) -> tuple[tuple[str, str], ...]:
         """What goes with every request: a member that has no leader is to say so, and who we are."""
@@ -175,10 +200,16 @@ class Client:
     async def close(self) -> None:
         """Let go of all connections."""
         self._closed = True
+        if self._reading:
+            await asyncio.wait(self._reading, timeout=1)
         channels, self._channels = list(self._channels.values()), {}
         self._calls.clear()
         for channel in channels:
             await channel.close()
+
+
+async def _answer_to(call: Any) -> Any:
+    return await call
 
 
 def _closed() -> StoreUnavailable:

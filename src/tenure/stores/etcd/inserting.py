@@ -222,7 +222,7 @@ def _groups(submissions: Sequence[Submission]) -> list[list[Submission]]:
     size, keys = BYTES_LIMIT, 0
     for submission in submissions:
         tags = len(submission.task.tags)
-        more = len(bytes(submission.task.input_json)) + 1000 + 100 * tags
+        more = len(bytes(submission.task.input_json)) + 600 + 100 * tags
         size, keys = size + more, keys + tags + 3
         if size > BYTES_LIMIT or keys > KEYS_LIMIT or len(groups[-1]) >= limit:
             groups.append([])
