@@ -76,5 +76,5 @@ def _with_fields(kind: type[T], names: tuple[str, ...]) -> type[T]:
 
 
 @lru_cache(maxsize=100)
-def _decoder(kind: type[Any], names: tuple[str, ...]) -> msgspec.json.Decoder[Any]:
+def _decoder(kind: type[msgspec.Struct], names: tuple[str, ...]) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(_with_fields(kind, names))
