@@ -38,7 +38,7 @@ class Claims:
         overdue: list[Task] = []
         due: list[datetime] = []
         away: StoreUnavailable | None = None
-        answered = unsure = False
+        answered = unsure = mixed = False
         for shard in order:
             if tasks and len(tasks) >= want.count:
                 break
@@ -53,13 +53,16 @@ class Claims:
                 unsure = True
             for task in claimed.tasks:
                 strays.met(task, shard.number)
+            mixed = mixed or bool(tasks and claimed.tasks)
             tasks += claimed.tasks
             overdue += claimed.overdue
             due += [claimed.next_due] if claimed.next_due is not None else []
             unsure = unsure or claimed.unsure
         if away is not None and not answered:
             raise away
-        return Claimed(sorted(tasks, key=_turn), overdue, None if tasks else min(due, default=None), unsure)
+        if mixed:
+            tasks.sort(key=_turn)
+        return Claimed(tasks, overdue, None if tasks else min(due, default=None), unsure)
 
     def _in_turn(self) -> list[Shard]:
         """All shards, beginning with another one each time. Those that did not answer of late are left alone for a moment."""

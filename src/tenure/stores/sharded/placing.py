@@ -8,6 +8,7 @@ that another shard takes an equal part from each of the others, and nothing else
 from __future__ import annotations
 
 import hashlib
+from functools import lru_cache
 
 from tenure.ids import bucket, bucket_of
 from tenure.task import Task
@@ -24,6 +25,9 @@ class Places:
     def __init__(self, count: int) -> None:
         self.count = count
         self._keepers: dict[int, int] = {}
+        # A task is looked up when it is claimed, when it is renewed and when it ends.
+        self.of_id = lru_cache(10_000)(self._of_id)
+        """The shard that an id leads to."""
 
     def of_bucket(self, number: int) -> int:
         """The shard that keeps a bucket."""
@@ -36,8 +40,7 @@ class Places:
         """The shard of a key."""
         return self.of_bucket(bucket(text))
 
-    def of_id(self, task_id: str) -> int:
-        """The shard that an id leads to."""
+    def _of_id(self, task_id: str) -> int:
         return self.of_bucket(bucket_of(task_id))
 
     def of_task(self, task: Task) -> int:
