@@ -28,12 +28,12 @@ def test_a_planted_bug_is_caught(mutant):
 
 
 def test_a_failing_seed_tells_what_broke_the_history_and_what_happened():
-    mutant = next(mutant for mutant in MUTANTS if mutant.what == "a claim keeps the fence of the one before")
+    mutant = next(mutant for mutant in MUTANTS if mutant.what == "a completion forgets when it happened")
     seed = rows(PAGE)[mutant.what, mutant.invariant]
     with planted(mutant):
         told = report(first_seed(mutant, seed))
-    assert "fences only grow" in told
-    assert "has fence 1 after fence 1" in told
+    assert "history alone rebuilds the state" in told
+    assert "completed_at is None, but its history says" in told
     assert "history of" in told
     assert "what happened:" in told
     assert "starts" in told
