@@ -11,7 +11,7 @@ PAGE = """# What chaos runs have shown
 `tenure.testing.check` goes through all histories. Half of the clients have a clock that is an hour or a day wrong, where the store has a time of its own. A run is repeated with its seed:
 `python tests/chaos/chaos.py --seed {seed} --stores sqlite` (the faults are then the same ones in the same order; when exactly each meets which statement is up to the machine).
 
-Written by `make chaos` on {day}; seed {seed}, {workers} workers, 2 producers, leases of 1 s, durable settings everywhere, 2 cores of an AMD EPYC, 24 GiB, shared with other work.
+Written by `tests/chaos/chaos.py` on {day}; seed {seed}, {workers} workers, 2 producers, leases of 1 s, durable settings everywhere, 2 cores of an AMD EPYC, 24 GiB, shared with other work.
 
 {table}
 """
