@@ -14,6 +14,7 @@ import signal
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -44,17 +45,19 @@ def main() -> None:
     size = SHORT if choices.short else USUAL
     if choices.tasks:
         size = replace(size, tasks=choices.tasks, one_by_one=max(choices.tasks // 20, 20))
-    begin = time.monotonic()
-    compared = run(systems, size, choices)
-    compared.settings["took"] = f"{(time.monotonic() - begin) / 60:.0f} minutes"
     folder = choices.results or (RESULTS / "short" if choices.short else RESULTS)
-    comparison.write(folder, compared)
-    if folder == RESULTS:
-        performance.main()
+    begin = time.monotonic()
+    for compared in run(systems, size, choices):
+        # Also in between, so that a run that is ended early has not been for nothing.
+        compared.settings["took"] = f"{(time.monotonic() - begin) / 60:.0f} minutes"
+        comparison.write(folder, compared)
+        if folder == RESULTS:
+            performance.main()
     print((folder / "comparison.md").read_text())
 
 
-def run(systems: list[System], size: Size, choices: argparse.Namespace) -> Comparison:
+def run(systems: list[System], size: Size, choices: argparse.Namespace) -> Iterator[Comparison]:
+    """The comparison after every repeat, and at the end."""
     rows = {system.name: Row.of(system) for system in systems}
     ready = [system for system in systems if _installed(system, rows[system.name])]
     stores = {system.store for system in ready}
@@ -66,7 +69,7 @@ def run(systems: list[System], size: Size, choices: argparse.Namespace) -> Compa
         compared = Comparison(
             machine={**report.machine(folder), **places.versions()},
             settings=_settings(size, choices),
-            rows=[*rows.values()],
+            rows=[],
         )
         bare = Bare(places, folder, size)
         for repeat in range(choices.repeats):
@@ -74,11 +77,12 @@ def run(systems: list[System], size: Size, choices: argparse.Namespace) -> Compa
             for system in ready:
                 print(f"{repeat + 1}/{choices.repeats} {system.name}", file=sys.stderr, flush=True)
                 _measure(system, rows[system.name], size, places, folder)
+            compared.rows = [*rows.values(), *bare.rows()]
+            yield compared
         for system in ready:
             if system.is_tenure and system.store in BACKLOG_STORES and choices.backlog:
                 drains_beside(system, rows[system.name], size, places, folder, choices)
-        compared.rows += bare.rows()
-    return compared
+        yield compared
 
 
 def _measure(system: System, row: Row, size: Size, places: servers.Places, folder: Path) -> None:
