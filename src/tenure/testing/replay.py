@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator
 from datetime import datetime
 from itertools import pairwise
 
+from tenure.lifecycle import HISTORY_HEAD, HISTORY_TAIL
 from tenure.task import ENDED, Event, Task, TaskStatus
 
 Pending, Running = TaskStatus.Pending, TaskStatus.Running
@@ -35,6 +36,11 @@ GIVEN_BACK = ("released", "rescheduled")
 def said(event: Event) -> str:
     """An event in a few words."""
     return f"{event.what!r} ({event.status}, event {event.number})"
+
+
+def is_cut(task: Task) -> bool:
+    """Whether the middle of its history may have been left out: only when it is long."""
+    return len(task.history) >= HISTORY_HEAD + HISTORY_TAIL
 
 
 def claims(task: Task) -> list[Event]:
@@ -74,7 +80,7 @@ def replay(task: Task) -> Iterator[str]:
     status, attempts = first.status, 0
     for before, event in pairwise(task.history):
         if event.number != before.number + 1:
-            if event.number <= before.number or not task.history_omitted:
+            if event.number <= before.number or not is_cut(task):
                 yield f"event {event.number} follows event {before.number}"
             # The middle of a long history is left out: go on from what the next event implies.
             status, attempts = _implied(event, before)
@@ -114,7 +120,7 @@ def _step(status: TaskStatus, attempts: int, before: Event, event: Event) -> Ite
 
 def _moments(task: Task) -> Iterator[tuple[str, datetime | None, datetime | None]]:
     """When each thing last happened; a life that an operator gave begins without a cancellation."""
-    if task.history_omitted:
+    if is_cut(task):
         return
     at = {event.what: event.at for event in task.history}
     *_, life = lives(task)
