@@ -68,6 +68,7 @@ async def _swap_group(db: Database, group: list[tuple[int, Change]]) -> dict[int
         claims = await _claims_to_keep(db, [change for _, change in group])
         for _, change in group:
             _swap_one(db, batch, change, sights[change.after.id], claims.get(change.after.id))
+        batch.deletes.update(db.leases.over())
         outcome = await db.commit(batch)
         if outcome.done:
             for number, change in group:
@@ -158,6 +159,8 @@ def _swap_one(db: Database, batch: Batch, change: Change, sight: Sight, held: St
 
 
 def _keep(db: Database, task: Task, sight: Sight, revision: int) -> None:
+    if task.status is not TaskStatus.Running:
+        db.leases.ended(task.id)
     claimed_at = sight.claimed_at if task.status is TaskStatus.Running else 0
     db.memory.put(task.id, Sight(task.version, sight.place, revision, claimed_at))
 

@@ -157,10 +157,11 @@ class Search:
                 batch.puts[layout.turn(each.due.ordering_key)] = RUNNING
             for status, change in ((TaskStatus.Pending, -1), (TaskStatus.Running, 1)):
                 batch.counts[each.lane.queue, each.lane.type, status.value] += change
-        enter_lease(db, batch, ends, claims)
+        entry = enter_lease(db, batch, ends, claims)
         outcome = await db.commit(batch)
         if not outcome.done:
             return False
+        db.leases.entered(entry, claims)
         if outcome.answers is None:
             records = [record for record, _ in await read_pairs(db.client, layout, list(claims))]
         else:

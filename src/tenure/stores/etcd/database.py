@@ -8,7 +8,8 @@ from datetime import datetime
 from typing import Any
 
 from tenure.stores.etcd.client import TXN, Client
-from tenure.stores.etcd.layout import CHANGED, SUBMITTED, Layout, lane_of, moment
+from tenure.stores.etcd.layout import CHANGED, SUBMITTED, Layout, lane_of, moment, pack
+from tenure.stores.etcd.leases import Leases
 from tenure.stores.etcd.records import Memory, Stored, read_tasks
 from tenure.stores.etcd.requests import Txn, delete
 from tenure.stores.etcd.writing import Batch, Outcome, Writer
@@ -33,6 +34,7 @@ class Database:
         self.memory = Memory()
         self._news = layout.folder(b"news", CHANGED) + secrets.token_hex(8).encode()
         self._told = b""
+        self.leases = Leases()
 
     async def read(self, ops: Sequence[Any]) -> list[Any]:
         """The keys that each of these reads finds."""
@@ -55,6 +57,11 @@ class Database:
         old = {} if before is None else layout.entries(before, place)
         new = {} if after is None else layout.entries(after, place)
         batch.replace(old, new)
+        if after is None:
+            assert before is not None
+            batch.deletes.add(layout.task(before.id))
+        else:
+            batch.puts[layout.task(after.id)] = pack(after, place)
         for task, change in ((before, -1), (after, 1)):
             if task is not None:
                 batch.count(task, change)

@@ -29,10 +29,11 @@ ENTRIES = 30
 SWEEP = 500
 
 
-def enter_lease(db: Database, batch: Batch, ends: datetime, ids: Iterable[str]) -> None:
-    """Note when the leases of these claims end at the earliest."""
+def enter_lease(db: Database, batch: Batch, ends: datetime, ids: Iterable[str]) -> bytes:
+    """Note when the leases of these claims end at the earliest; answers with the key of the entry."""
     key = db.layout.key(b"lease", moment(ends), secrets.token_hex(6).encode())
     batch.puts[key] = msgspec.json.encode(list(ids))
+    return key
 
 
 def overdue_ops(db: Database, now: datetime, leases: int, deadlines: int) -> list[object]:

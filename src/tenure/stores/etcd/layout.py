@@ -150,10 +150,9 @@ class Layout:
         return self.folder(b"line", name(ordering_key))
 
     def entries(self, task: Task, place: bytes) -> dict[bytes, bytes]:
-        """All keys of a task beside its claim, with their values."""
+        """All keys of a task beside its record and its claim, with their values."""
         end = place + b"/" + name(task.id)
-        keys = {self.task(task.id): pack(task, place)}
-        keys |= {self.folder(b"tag", name(tag)) + end: b"" for tag in task.tags}
+        keys = {self.folder(b"tag", name(tag)) + end: b"" for tag in task.tags}
         if task.status.ended:
             assert task.ended_at is not None
             keys[self.key(b"done", end)] = b""
