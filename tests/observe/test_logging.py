@@ -1,5 +1,7 @@
 """Log lines: one per change, with the ids of the task as fields."""
 
+import asyncio
+import io
 import json
 import logging
 from pathlib import Path
@@ -8,7 +10,7 @@ import pytest
 import structlog
 
 from tenure import RetryPolicy, Worker
-from tenure.observe.logging import JsonLines, Logging
+from tenure.observe.logging import JsonHandler, JsonLines, Logging
 
 
 @pytest.fixture
@@ -137,3 +139,25 @@ async def test_structlog_shows_the_same_fields(queue):
     logger.removeHandler(handler)
     (line,) = made
     assert (line["task_id"], line["worker_id"], line["level"]) == (task.id, "w1", "info")
+
+
+async def test_many_json_lines_at_once_are_the_same_as_one_by_one(queue):
+    """One handler alone gets the lines of a batch in one piece; beside another, record by record."""
+    logger = logging.getLogger("tenure.events.pieces")
+    logger.propagate, logger.level = False, logging.INFO
+    queue.observe(Logging(logger))
+    told = []
+    for others in ([], [logging.NullHandler()]):
+        stream = io.StringIO()
+        logger.handlers = [JsonHandler(stream), *others]
+        tasks = await run_all(queue, ("greet",), ("greet",))
+        await queue.cancel((await queue.submit("greet", delay=60)).id, reason="no need")
+        await asyncio.sleep(0)
+        told.append([json.loads(line) for line in stream.getvalue().splitlines()])
+        assert [line["task_id"] for line in told[-1]][:2] == [task.id for task in tasks]
+    logger.handlers = []
+    for together, alone in zip(*told, strict=True):
+        assert together.keys() == alone.keys()
+        own = ("event", "status", "level", "logger", "why", "attempt")
+        assert [together.get(name) for name in own] == [alone.get(name) for name in own]
+    assert told[0][-1]["why"] == "no need"

@@ -16,7 +16,7 @@ from tenure.task import Task, TaskStatus
 SOON = timedelta(seconds=60)
 WINDOW = 900.0
 """Seconds that count as lately."""
-LOOK = 500
+LOOK = 100
 """How many tasks a question may return."""
 DEFAULT_LEASE = 30.0
 
@@ -100,7 +100,7 @@ async def _near(queue: Queue, now: datetime, soon: timedelta, running: int) -> M
     It answers with leases that end by then too, so there must be room for those.
     """
     later = lifecycle.later(now, soon)
-    found = await queue.store.overdue(later, min(running + LOOK * 4, LOOK * 20))
+    found = await queue.store.overdue(later, min(running + LOOK * 20, LOOK * 100))
     return Counter(task.type for task in found if _is_near(task, now))
 
 

@@ -64,7 +64,7 @@ _WORDS: dict[type[TaskEvent], str] = {
 
 _NAMES = {kind: kind.__name__.lower() for kind in LEVELS}
 _LEVEL_NAMES = {kind: logging.getLevelName(level).lower() for kind, level in LEVELS.items()}
-FIELDS = ("event", "task_id", "task_type", "queue", "attempt", "status", "worker_id", "seconds")
+FIELDS = ("event", "task_id", "task_type", "queue", "attempt", "status", "worker_id", "seconds", "why")
 
 
 class Line(msgspec.Struct, omit_defaults=True, gc=False):
@@ -82,6 +82,7 @@ class Line(msgspec.Struct, omit_defaults=True, gc=False):
     status: str
     worker_id: str | None = None
     seconds: float | None = None
+    why: str | None = None
 
 
 class Logging(Subscriber):
@@ -97,25 +98,27 @@ class Logging(Subscriber):
         if not told:
             return
         now = datetime.now(UTC)
-        lines = [self._line(event, now) for event in told]
         if (handler := _only_json(logger)) is not None:
-            handler.write_lines(lines)
+            # The ids are fields of the object: a sentence would only repeat them.
+            handler.write_lines([self._line(event, now, f"task {_WORDS[type(event)]}") for event in told])
             return
         make = logging.getLogRecordFactory()
-        for line in lines:
+        for event in told:
+            line = self._line(event, now, sentence(event.task, _WORDS[type(event)]))
             # The caller of a logger is always this line: looking for it would cost more than the line.
             level = logging.getLevelName(line.level.upper())
             record = make(logger.name, level, __file__, 0, line.message, (), None)
             record.__dict__.update({field: getattr(line, field) for field in FIELDS})
             logger.handle(record)
 
-    def _line(self, event: TaskEvent, now: datetime) -> Line:
+    def _line(self, event: TaskEvent, now: datetime, message: str) -> Line:
         kind, task = type(event), event.task
         level = "error" if kind is Lapsed and task.status is TaskStatus.Failed else _LEVEL_NAMES[kind]
         last = task.history[-1]
         return Line(
-            now, level, self._logger.name, sentence(task, _WORDS[kind]), _NAMES[kind], task.id, task.type, task.queue,
+            now, level, self._logger.name, message, _NAMES[kind], task.id, task.type, task.queue,
             last.attempt, task.status.value, last.worker, event.seconds if kind is Completed else None,  # type: ignore[attr-defined]
+            last.why,
         )  # fmt: skip
 
 
