@@ -100,3 +100,19 @@ def test_told_times_have_microseconds():
     world.ask(0.0012345, 0.0023456)
     world.elapsed += 0.000_321
     assert world.clock.now().microsecond % 1000
+
+
+def test_a_time_that_somebody_stored_has_been_for_everyone():
+    clock = ServerClock(lambda: 100.0)
+    clock.hear("Wed, 28 Jan 2026 12:00:00 GMT", 100.0, 100.0)
+    noon = datetime(2026, 1, 28, 12, tzinfo=UTC)
+    clock.has_been(noon + timedelta(seconds=0.4))
+    assert clock.now() >= noon + timedelta(seconds=0.4)
+
+
+def test_a_stored_time_that_cannot_be_yet_is_not_believed():
+    clock = ServerClock(lambda: 100.0)
+    clock.hear("Wed, 28 Jan 2026 12:00:00 GMT", 100.0, 100.0)
+    noon = datetime(2026, 1, 28, 12, tzinfo=UTC)
+    clock.has_been(noon + timedelta(hours=1))
+    assert clock.now() == noon

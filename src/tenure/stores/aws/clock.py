@@ -72,6 +72,16 @@ class ServerClock:
         else:
             self._low, self._high = max(known_low, low), min(known_high, high)
 
+    def has_been(self, moment: datetime) -> None:
+        """Somebody else who is never ahead of the server has stored this time: the server is past it.
+
+        So two who have heard the server only once or twice, and may be a second apart, agree on what has happened.
+        """
+        with self._lock:
+            distance = (moment - EPOCH).total_seconds() - self.monotonic()
+            if self._heard is not None and distance <= self._high:
+                self._low = max(self._low, distance)
+
     def now(self) -> datetime:
         """The server's time. It never runs backwards, whatever is heard."""
         with self._lock:

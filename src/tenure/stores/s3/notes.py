@@ -47,35 +47,46 @@ class Notes:
 
     async def put(self, note: Note, if_version: int | None) -> bool:
         name = note_name(note.kind, note.key)
+        # What this process wrote last is probably still there: a sign of life is one request.
+        found = self._known.get(name) if if_version is None else await self._read(name)
         while True:
-            found = await self._bucket.read(name)
-            before = None if found is None else _decode_note(found.body).note
-            after = _next(before, note, if_version, self._clock())
+            after = _next(found[1] if found else None, note, if_version, self._clock())
             if after is None:
                 return False
-            nonce = fresh_nonce()
-            body = _encode(_NoteBody(FORMAT, nonce, after))
-            if found is None:
-                if not note.value or await self._bucket.create(name, body, nonce) is not None:
-                    return True
-            elif not note.value:
-                if await self._bucket.delete(name, found.etag):
-                    return True
-            elif await self._bucket.replace(name, body, nonce, found.etag) is not None:
+            if await self._write(name, after, found[0] if found else None):
                 return True
+            found = await self._read(name)
+
+    async def _write(self, name: str, note: Note, etag: str | None) -> bool:
+        nonce = fresh_nonce()
+        body = _encode(_NoteBody(FORMAT, nonce, note))
+        if not note.value:
+            self._known.pop(name, None)
+            found = await self._read(name) if etag is None else (etag, note)
+            return found is None or await self._bucket.delete(name, found[0])
+        if etag is None:
+            written = await self._bucket.create(name, body, nonce)
+        else:
+            written = await self._bucket.replace(name, body, nonce, etag)
+        if written is not None:
+            self._known[name] = written, note
+        return written is not None
 
     async def of(self, kind: str) -> list[Note]:
         """All notes of a kind; only what has changed is read."""
         listed = await self._bucket.names(notes_folder(kind))
-        await in_parallel(self._read, [each for each in listed if self._known.get(each.name, ("",))[0] != each.etag])
+        await in_parallel(
+            self._read, [each.name for each in listed if self._known.get(each.name, ("",))[0] != each.etag]
+        )
         return sorted((self._known[each.name][1] for each in listed if each.name in self._known), key=_key)
 
-    async def _read(self, listed: Listed) -> None:
-        found = await self._bucket.read(listed.name)
+    async def _read(self, name: str) -> tuple[str, Note] | None:
+        found = await self._bucket.read(name)
         if found is None:
-            self._known.pop(listed.name, None)
-        else:
-            self._known[listed.name] = found.etag, _decode_note(found.body).note
+            self._known.pop(name, None)
+            return None
+        self._known[name] = found.etag, _decode_note(found.body).note
+        return self._known[name]
 
 
 class Pauses:

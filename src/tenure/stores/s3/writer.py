@@ -87,7 +87,10 @@ class Writer:
         if found is None:
             self._mirror.drop(name)
             return None
-        return self._mirror.put(decode(name, found.etag, found.body))
+        segment = decode(name, found.etag, found.body)
+        if segment.entries:
+            self._bucket.client.clock.has_been(max(entry.task.updated_at for entry in segment.entries.values()))
+        return self._mirror.put(segment)
 
     async def delete(self, segment: Segment) -> bool:
         """Delete this very version."""
