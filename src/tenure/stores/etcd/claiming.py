@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from datetime import datetime
 from typing import NamedTuple
 
 import msgspec
@@ -17,7 +17,6 @@ import msgspec
 from tenure import lifecycle
 from tenure.errors import DamagedRecord
 from tenure.stores.base import PAUSE, Claimed, Want, paused_queues
-from tenure.stores.etcd.clock import SKEW
 from tenure.stores.etcd.damage import discard, set_aside
 from tenure.stores.etcd.database import Database
 from tenure.stores.etcd.lapsing import enter_lease, overdue_ops, settle_overdue
@@ -29,7 +28,7 @@ from tenure.stores.etcd.turns import LIMIT as TURNS
 from tenure.stores.etcd.turns import settle_turns
 from tenure.stores.etcd.writing import Batch
 from tenure.task import Task, TaskStatus, decode
-from tenure.times import from_text
+from tenure.times import EPOCH, from_text
 
 GROUP = 40
 """Tasks that one transaction takes: each has up to two conditions, and room must be left for what it writes."""
@@ -52,8 +51,9 @@ class Candidate(NamedTuple):
 class Search:
     """One claim of a worker."""
 
-    def __init__(self, db: Database, lanes: set[Lane], want: Want, now: datetime) -> None:
-        self.db, self.lanes, self.want, self.now = db, lanes, want, now
+    def __init__(self, db: Database, lanes: set[Lane], want: Want, clock: Callable[[], Awaitable[datetime]]) -> None:
+        self.db, self.lanes, self.want, self.clock = db, lanes, want, clock
+        self.now = EPOCH
         self.tasks: list[tuple[tuple[int, bytes, bytes, bytes], Task]] = []
         self.settled: list[Task] = []
         self.queues: set[str] = set()
@@ -63,6 +63,7 @@ class Search:
         """Settle what time has caught up with, take what is due, and say when more will be."""
         beaten = 0
         for _ in range(TRIES):
+            self.now = await self.clock()
             left = self.want.count - len(self.tasks)
             # Where others are claiming too, look further than they do.
             candidates = await self._look(left if beaten < 2 else 4 * left)
@@ -117,7 +118,7 @@ class Search:
     def _not_before(self, told: Iterable[bytes]) -> None:
         """A claim is not earlier than what was written before it, whoever's count of seconds is behind."""
         latest = max(told, default=b"")
-        if latest and timedelta(0) < (at := from_text(latest.decode())) - self.now < SKEW:
+        if latest and (at := from_text(latest.decode())) > self.now:
             self.now = at
             self.db.hear_of(at)
 

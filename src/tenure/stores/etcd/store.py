@@ -84,7 +84,7 @@ class EtcdStore(Store):
         return answers
 
     async def claim(self, want: Want) -> Claimed:
-        claimed = await Search(self._db, self._lanes, want, await self.now()).run()
+        claimed = await Search(self._db, self._lanes, want, self.now).run()
         if claimed.overdue:
             self._news.arrived()
         return claimed
