@@ -21,6 +21,8 @@ from tenure.stores.base import Change, Want
 from tenure.task import Task, TaskStatus
 
 LANE = "tenure.doctor"
+TROUBLE = ("alarms", "warning")
+"""What a store tells of itself only when something is wrong."""
 RACERS = 8
 SLOW_MS = 100.0
 CLOCK_TOLERANCE = 5.0
@@ -38,7 +40,7 @@ class Finding(msgspec.Struct, frozen=True):
 async def examine(queue: Queue) -> AsyncIterator[Finding]:
     """Try the store with tasks of a queue of its own, then look at everyone's."""
     for name, value in (await queue.store.about()).items():
-        yield Finding(name, "ok", value)
+        yield Finding(name, "warning" if name in TROUBLE else "ok", value)
     async for finding in _parts(queue):
         yield finding
     for name, check in (
