@@ -6,12 +6,14 @@ import pytest
 import tenure.sync
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgresql", "dynamodb"])
+@pytest.fixture(params=["memory", "sqlite", "postgresql", "dynamodb", "etcd"])
 def url(request):
     if request.param == "postgresql":
         return request.getfixturevalue("postgres_url")
     if request.param == "dynamodb":
         return request.getfixturevalue("dynamodb_url")
+    if request.param == "etcd":
+        return request.getfixturevalue("etcd_url")
     return {"memory": "memory://", "sqlite": "sqlite:///any.db"}[request.param]
 
 

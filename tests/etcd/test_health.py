@@ -58,6 +58,13 @@ async def test_a_damaged_record_is_set_aside_and_the_others_go_on(store, clock):
     assert await claim(store, 10) == []
 
 
+async def test_a_damaged_first_task_of_an_ordering_key_lets_the_next_go(store):
+    queue = Queue(store)
+    broken, follower, _ = [await queue.submit("greet", number, ordering_key="k") for number in range(3)]
+    await store._client.ask(TXN, Txn(success=[put(store._db.layout.task(broken.id), b"\x00\xff")]))
+    assert ids(await claim(store, 10)) == [follower.id]
+
+
 async def test_a_damaged_record_of_a_running_task_does_not_stop_the_sweep(store, clock):
     queue = Queue(store)
     broken = await queue.submit("greet", 1)

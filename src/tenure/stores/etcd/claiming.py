@@ -180,7 +180,7 @@ class Search:
         try:
             task = decode(json, each.task_id)
         except DamagedRecord as damage:
-            await set_aside(self.db, damage, self.now)
+            await set_aside(self.db, damage, self.now, each.rank[2], each.due.ordering_key)
             return False
         if task.status is TaskStatus.Pending:
             task = claimed(task, claim, revision)

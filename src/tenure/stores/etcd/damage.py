@@ -25,10 +25,13 @@ class _Lane(msgspec.Struct):
     queue: str = "default"
 
 
-async def set_aside(db: Database, damage: DamagedRecord, now: datetime) -> None:
+async def set_aside(
+    db: Database, damage: DamagedRecord, now: datetime, place: bytes = b"", ordering_key: str | None = None
+) -> None:
     """Take a record that nobody can read out of the way of the others, and leave a note about it.
 
-    The record itself stays where it is. Its entries in the indexes are left to those who meet them.
+    The record itself stays where it is. Its entries in the indexes are left to those who meet them. With its
+    place and its ordering key, which its due entry still tells, the next task of that key gets its turn.
     """
     layout, task_id = db.layout, damage.task_id
     ((record, claim),) = await read_pairs(db.client, layout, [task_id])
@@ -36,11 +39,15 @@ async def set_aside(db: Database, damage: DamagedRecord, now: datetime) -> None:
         return
     log.error("%s", damage)
     batch = Batch()
-    place, json = unpack(record.value)
+    stored_place, json = unpack(record.value)
+    place = place or stored_place
     batch.compares.append(unmodified(layout.task(task_id), record.mod_revision))
     batch.deletes.add(layout.key(b"open", place, name(task_id)))
     if claim is not None:
         batch.deletes.add(layout.claim(task_id))
+    if ordering_key is not None:
+        batch.deletes |= {layout.line(ordering_key) + place + b"/" + name(task_id), layout.turn(ordering_key)}
+        batch.puts[layout.unsettled(ordering_key)] = b""
     try:
         lane = msgspec.json.decode(json, type=_Lane)
     except (msgspec.MsgspecError, UnicodeDecodeError):
