@@ -34,6 +34,8 @@ from tenure.errors import (
     one_of,
 )
 
+from .builders import pending
+
 
 @pytest.mark.parametrize(
     ("error", "text", "attributes"),
@@ -190,3 +192,10 @@ def test_a_reschedule_refuses_what_is_no_time(field, value):
 
 def test_an_unknown_word_is_answered_with_the_known_ones():
     assert one_of("fruit", "stone", ["apple", "pear"]) == "'stone' is no fruit. Known: apple, pear."
+
+
+def test_a_batch_that_was_stored_in_part_names_what_is_there():
+    error = errors.PartlySubmitted([pending(id="t1")], 3, "the second store is away.")
+    assert str(error).startswith("Of a batch of 3 tasks, 1 were stored for certain")
+    assert [task.id for task in error.created] == ["t1"]
+    assert isinstance(error, errors.StoreUnavailable)

@@ -5,11 +5,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tenure import lifecycle
-from tenure.errors import InvalidInput
+from tenure.errors import InvalidInput, StoreUnavailable
+from tenure.observe.events import Events, Subscriber
 from tenure.stores.memory import MemoryStore
 from tenure.submission import Submission
 from tenure.sweeper import DEFAULT_RETENTION, Sweeper
 from tenure.task import TaskStatus
+from tenure.testing import Fault, FaultyStore
 
 from .builders import IN_STATUS, LEASE, NOW, at, pending, running
 
@@ -101,6 +103,49 @@ async def test_the_sweep_settles_what_is_overdue_and_nothing_else(clock):
         tasks[2],
     ]
     assert await sweeper.sweep() == []
+
+
+class Listener(Subscriber):
+    def __init__(self):
+        self.heard = []
+
+    def happened(self, events):
+        self.heard += [(type(event).__name__, event.task.id) for event in events]
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+async def test_what_the_sweep_changed_is_told_once_also_when_its_answer_was_lost(clock, when):
+    inner = MemoryStore(clock)
+    await inner.insert([Submission(pending(id="late", expires_at=at(5)))])
+    clock.now = NOW + LEASE
+    store = FaultyStore(inner, plan=[Fault("swap", when, nth=1)])
+    events, listener = Events(), Listener()
+    events.subscribe(listener)
+    sweeper = Sweeper(store, events=events)
+    with pytest.raises(StoreUnavailable):
+        await sweeper.sweep()
+    clock.now += timedelta(seconds=1)
+    await sweeper.sweep()
+    await events.finish(store)
+    assert listener.heard == [("Expired", "late")]
+
+
+class TwoParts(MemoryStore):
+    def __init__(self, *both):
+        super().__init__()
+        self.both = both
+
+    def parts(self):
+        return self.both
+
+
+async def test_a_part_of_the_store_that_is_away_holds_up_no_other(clock):
+    here = MemoryStore(clock)
+    away = FaultyStore(MemoryStore(clock), plan=[Fault("now", "before")])
+    await here.insert([Submission(pending(id="late", expires_at=NOW))])
+    assert [task.id for task in await Sweeper(TwoParts(away, here)).sweep()] == ["late"]
+    with pytest.raises(StoreUnavailable):
+        await Sweeper(TwoParts(away, away)).sweep()
 
 
 async def test_a_keeping_time_before_the_calendar_began_forgets_nothing(store, clock):

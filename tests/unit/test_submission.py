@@ -209,3 +209,10 @@ def test_a_new_id_shares_the_bucket_of_its_key_so_that_both_are_kept_together(op
 def test_a_new_id_shares_the_bucket_of_its_ordering_key_first(options):
     made = submission(ordering_key="user-42", **options)
     assert ids.bucket_of(made.task.id) == ids.bucket("user-42")
+
+
+def test_a_submission_under_another_id_takes_its_key_with_it():
+    first = submission(idempotency_key="k")
+    other = first.under("t9")
+    assert (other.task.id, other.reservation.task_id, other.reservation.key) == ("t9", "t9", "k")
+    assert submission().under("t9").reservation is None

@@ -8,6 +8,7 @@ import pytest
 
 import tenure.sync
 from tenure.errors import InvalidInput, InvalidURL, StoreUnavailable, TaskNotFound
+from tenure.observe.events import Subscriber
 from tenure.task import TaskStatus
 
 from .builders import NOW
@@ -98,3 +99,18 @@ def test_without_an_address_the_environment_decides(monkeypatch, tmp_path):
         task = queue.submit("greet", 1)
     with tenure.sync.connect() as again:
         assert again.get(task.id).input == 1
+
+
+def test_what_happens_can_be_observed(queue):
+    class Listener(Subscriber):
+        heard = ()
+
+        def happened(self, events):
+            self.heard += tuple(type(event).__name__ for event in events)
+
+    listener = Listener()
+    assert queue.observe(listener) is queue
+    task = queue.submit("greet")
+    queue.cancel(task.id)
+    queue.close()
+    assert listener.heard == ("Submitted", "Cancelled")

@@ -67,3 +67,8 @@ def test_the_record_of_a_key_keeps_them_too():
 def test_a_damaged_record_of_a_key_names_the_key():
     with pytest.raises(DamagedRecord, match="record of key type/greet"):
         read_reservation(b"{}", "type/greet")
+
+
+def test_a_record_of_a_newer_version_without_a_history_is_damaged():
+    with pytest.raises(DamagedRecord, match="no history"):
+        decode(record(colour="red", history=[]))
