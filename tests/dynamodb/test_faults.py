@@ -8,6 +8,7 @@ import pytest
 from tenure.errors import PartlySubmitted, StoreUnavailable
 from tenure.queue import Queue
 from tenure.stores.base import Hold, Note
+from tenure.stores.dynamodb.inserting import Insert
 from tenure.task import TaskStatus
 from tenure.testing.aws import Fault, FaultyTransport
 from tenure.testing.checker import check
@@ -139,6 +140,23 @@ async def test_a_producer_learns_exactly_which_tasks_of_a_long_batch_were_create
     there = await everything(store, page=1000)
     assert 0 < len(there) < 150
     assert {task.id for task in caught.value.created} == {task.id for task in there}
+
+
+async def test_a_key_that_is_taken_while_a_long_batch_is_written_is_told_with_what_was_created(
+    store, queue, monkeypatch
+):
+    write, batch = Insert._pass, [("greet", n, {"idempotency_key": f"{n}"}) for n in range(120)]
+
+    async def after_another(insert, left, seen, **how):
+        monkeypatch.setattr(Insert, "_pass", write)
+        await queue.submit("greet", "another input", idempotency_key="119")
+        await write(insert, left, seen, **how)
+
+    monkeypatch.setattr(Insert, "_pass", after_another)
+    with pytest.raises(PartlySubmitted, match="key '119'") as caught:
+        await queue.submit_many(batch)
+    assert len(caught.value.created) == 119
+    assert {task.id for task in caught.value.created} < {task.id for task in await everything(store)}
 
 
 async def test_a_batch_of_one_transaction_is_all_or_nothing(store, queue, line):

@@ -75,12 +75,12 @@ async def test_a_process_handler_can_ask_to_run_later(worker):
 async def test_a_timeout_kills_the_process(worker, tmp_path):
     worker.register(cpu_handlers.never_ends, executor="process", retry=None)
     note = tmp_path / "pid"
-    task = await worker.queue.submit("never_ends", str(note), timeout=2.0)
+    task = await worker.queue.submit("never_ends", str(note), timeout=5.0)
     async with working(worker):
         pid = int(await until(lambda: note.exists() and note.read_text()))
         failed = await until_status(worker.queue, task.id, "failed")
         await until(lambda: not is_alive(pid))
-    assert failed.last_error == "TimeoutError: timed out after 2 s"
+    assert failed.last_error == "TimeoutError: timed out after 5 s"
 
 
 async def test_stopping_now_kills_the_process_and_gives_the_task_back(worker, tmp_path):

@@ -48,7 +48,7 @@ class Insert:
         for attempt in range(TRIES * 4):
             left = [number for number in range(len(self.submissions)) if number not in self.answers]
             if not left:
-                return [self.answers[number] for number in range(len(self.submissions))]
+                return self._answered(all_or_nothing=all_or_nothing)
             if attempt > 1:
                 await self.parts.table.pause(min(attempt, 6))
             seen = await Seen.read(self.parts, self.now, [self.submissions[number] for number in left])
@@ -57,11 +57,23 @@ class Insert:
             try:
                 await self._pass(left, seen, whole=all_or_nothing)
             except StoreUnavailable as error:
-                created = [answer for answer in self.answers.values() if isinstance(answer, Task) and answer.created]
-                if created and all_or_nothing:
+                if all_or_nothing and (created := self._created()):
                     raise PartlySubmitted(created, len(self.submissions), str(error)) from None
                 raise
         raise ConcurrentChange(self.submissions[0].task.id)
+
+    def _created(self) -> list[Task]:
+        return [answer for answer in self.answers.values() if isinstance(answer, Task) and answer.created]
+
+    def _answered(self, *, all_or_nothing: bool) -> list[Answer]:
+        """All answers in order. A large batch is several transactions, and a key may be taken between them."""
+        answers = [self.answers[number] for number in range(len(self.submissions))]
+        conflict = next((answer for answer in answers if isinstance(answer, IdempotencyConflict)), None)
+        if conflict is not None and all_or_nothing:
+            if created := self._created():
+                raise PartlySubmitted(created, len(self.submissions), str(conflict)) from conflict
+            raise conflict
+        return answers
 
     async def _pass(self, left: list[int], seen: Seen, *, whole: bool) -> None:
         """Decide on what was seen, and write. What rests on an earlier submission of this pass waits for the next."""
