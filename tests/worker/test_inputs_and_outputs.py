@@ -138,6 +138,16 @@ async def test_a_value_that_is_not_json_is_a_failure_for_good(memory, value):
     assert "returned something that is not JSON" in failed.last_error
 
 
+async def test_an_output_over_the_limit_of_the_store_is_a_failure_for_good_that_names_the_limit(memory):
+    memory.store.size_limit = 100
+    worker = Worker(memory, retry=RetryPolicy(base=0, max_attempts=5))
+    worker.register(lambda size: "x" * size, "job")
+    assert (await ended(worker, "job", 98)).status is TaskStatus.Completed
+    failed = await ended(worker, "job", 99)
+    assert (failed.status, failed.attempts) == (TaskStatus.Failed, 1)
+    assert "the output has 101 bytes of JSON; this store takes up to 100" in failed.last_error
+
+
 class Sync(BaseJobHandler):
     job_type = "sync"
 

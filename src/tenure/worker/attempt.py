@@ -118,8 +118,8 @@ class Attempt:
         try:
             if not middleware and self.handler.executor == "async":
                 arguments = (argument, context) if self.handler.takes_context else (argument,)
-                return self._completed(await self.handler.function(*arguments))
-            return self._completed(await self._call(argument, context, executors, middleware))
+                return self._completed(await self.handler.function(*arguments), context)
+            return self._completed(await self._call(argument, context, executors, middleware), context)
         except RescheduleError as again:
             return self._rescheduled(again)
         except asyncio.CancelledError as error:
@@ -155,12 +155,16 @@ class Attempt:
                 executors.abandon(call)
                 raise
 
-    def _completed(self, value: Any) -> Rule:
+    def _completed(self, value: Any, context: Context) -> Rule:
         try:
             output = value if isinstance(value, msgspec.Raw) else payload.to_json(value, "output")
         except InvalidInput as error:
             self.error = error
             return self._failed(not_json(error))
+        if (size := payload.size(output)) > (limit := context.queue.store.size_limit):
+            msg = f"the output has {size} bytes of JSON; this store takes up to {limit}. Keep it elsewhere and return a reference."
+            self.error = InvalidInput(msg)
+            return self._failed(Failure(msg, permanent=True))
         self.succeeded = True
         fence = self.task.fence
         return lambda task, now: lifecycle.complete(task, fence, output, now)
