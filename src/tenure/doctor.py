@@ -41,6 +41,8 @@ async def examine(queue: Queue) -> AsyncIterator[Finding]:
     """Try the store with tasks of a queue of its own, then look at everyone's."""
     for name, value in (await queue.store.about()).items():
         yield Finding(name, "warning" if name in TROUBLE else "ok", value)
+    for concern in await queue.store.concerns():
+        yield Finding(concern.name, "problem" if concern.is_problem else "warning", concern.text, concern.fix)
     async for finding in _parts(queue):
         yield finding
     for name, check in (

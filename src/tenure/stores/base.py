@@ -142,6 +142,15 @@ class Piece(msgspec.Struct, frozen=True):
     cursor: str | None = None
 
 
+class Concern(msgspec.Struct, frozen=True):
+    """Something about a store that an operator should know, and what to do about it."""
+
+    name: str
+    text: str
+    fix: str
+    is_problem: bool = False
+
+
 class Transaction(ABC):
     """An open transaction in which a handler writes, and in which its task ends."""
 
@@ -298,6 +307,10 @@ class Store(ABC):
     def part_of(self, task: Task) -> Store:  # noqa: ARG002 - for the store that has parts
         """The part that keeps this task: its time is the one that counts for it, and its trouble."""
         return self
+
+    async def concerns(self) -> list[Concern]:
+        """What about this store's own settings is, or may become, a trouble."""
+        return []
 
     def twin(self) -> Store:
         """A handle on the same store for the event loop of another thread."""

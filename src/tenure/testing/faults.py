@@ -14,7 +14,21 @@ from typing import Any, TypeVar
 import msgspec
 
 from tenure.errors import IdempotencyConflict, InvalidInput, StoreUnavailable, one_of
-from tenure.stores.base import Change, Claimed, Count, Hold, Note, Page, Piece, Query, Renewal, Store, Transaction, Want
+from tenure.stores.base import (
+    Change,
+    Claimed,
+    Concern,
+    Count,
+    Hold,
+    Note,
+    Page,
+    Piece,
+    Query,
+    Renewal,
+    Store,
+    Transaction,
+    Want,
+)
 from tenure.submission import Submission
 from tenure.task import Task, TaskStatus
 
@@ -177,6 +191,10 @@ class FaultyStore(Store):
     async def about(self) -> dict[str, str]:
         """What the wrapped store says of itself."""
         return await self.store.about()
+
+    async def concerns(self) -> list[Concern]:
+        """What the wrapped store is concerned about."""
+        return await self.store.concerns()
 
     def twin(self) -> Store:
         """A twin of the wrapped store, in the same trouble: calls of both are counted together."""

@@ -53,9 +53,9 @@ def use_test_credentials() -> None:
 def prepare(server: AwsServer, bucket: str, prefix: str, shards: int = 1) -> str:
     """Set up a queue without trying the server out, which is done once already; returns its address."""
     layout = Layout(FORMAT, prefix, shards, server.endpoint)
-    status = _put(server, f"/{bucket}/{prefix}/tenure.json", msgspec.json.encode(layout))
+    status = ask(server, "PUT", f"/{bucket}/{prefix}/tenure.json", body=msgspec.json.encode(layout))
     if status == 404:
-        _put(server, f"/{bucket}", b"")
+        ask(server, "PUT", f"/{bucket}")
         return prepare(server, bucket, prefix, shards)
     if status != 200:
         msg = f"the server answered {status}"
@@ -63,15 +63,17 @@ def prepare(server: AwsServer, bucket: str, prefix: str, shards: int = 1) -> str
     return f"s3://{bucket}/{prefix}?endpoint={server.endpoint}"
 
 
-def _put(server: AwsServer, path: str, body: bytes) -> int:
+def ask(server: AwsServer, method: str, path: str, about: str = "", body: bytes = b"") -> int:
+    """Make one request without a store; the status of the answer."""
     keys = Keys(CREDENTIALS["AWS_ACCESS_KEY_ID"], CREDENTIALS["AWS_SECRET_ACCESS_KEY"], None)
-    host = f"127.0.0.1:{server.port}"
+    host, query = f"127.0.0.1:{server.port}", [(about, "")] if about else []
     headers = signed(
-        keys, "s3", "us-east-1", datetime.now(UTC), method="PUT", host=host, path=path, query=(), headers={}, body=body
-    )
+        keys, "s3", "us-east-1", datetime.now(UTC), method=method, host=host, path=path, query=query, headers={},
+        body=body,
+    )  # fmt: skip
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
     try:
-        connection.request("PUT", path, body, headers)
+        connection.request(method, f"{path}?{about}=" if about else path, body, headers)
         return connection.getresponse().status
     finally:
         connection.close()

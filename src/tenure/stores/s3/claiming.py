@@ -6,6 +6,7 @@ The names promise an order, so segments are read only as far as the order of the
 from __future__ import annotations
 
 import itertools
+import random
 import time
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
@@ -24,6 +25,8 @@ from tenure.times import from_micros, to_micros
 
 FEW = 64
 """So many unknown segments are read at once, whether they are needed or not: exact answers in small queues."""
+CROWD = 31
+"""Among how many times as many tasks as it wants a worker chooses when there are many others."""
 RECENT = 0.5
 """Seconds for which a listing is used again while it shows more tasks than are wanted."""
 Rank = tuple[int, int, int]
@@ -67,6 +70,7 @@ class Claims:
         self._shelves, self._writer, self._pauses = shelves, writer, pauses
         self._turn = itertools.count()
         self._recent: dict[int, _Recent] = {}
+        self._conflicts = self._crowd = 0
         self.saw: Callable[[list[Segment]], object] = list
 
     def look_again(self) -> None:
@@ -134,14 +138,21 @@ class Claims:
         self._recent[shard] = _Recent(front, time.monotonic(), 0)
         return front
 
+    def _choose(self, candidates: list[Candidate], count: int) -> set[Candidate]:
+        """The first in order. While others keep being faster, some of the first, at random, so that not all want the same."""
+        conflicts, self._conflicts = self._writer.conflicts - self._conflicts, self._writer.conflicts
+        self._crowd = min(2 * self._crowd + 1, CROWD) if conflicts else self._crowd // 2
+        first = candidates[: count * (1 + self._crowd)]
+        return set(first if len(first) <= count else random.sample(first, count))
+
     async def _take(self, search: _Search, want: Want, queues: set[str], count: int, now: datetime) -> Taken:
         """Write claims into their segments; where others were faster, go on to the next candidates."""
         total = Taken([], [])
         late = search.late
         candidates = search.candidates()
         while True:
-            chosen = candidates[: max(count - len(total.claimed), 0)]
-            candidates = candidates[len(chosen) :]
+            chosen = self._choose(candidates, max(count - len(total.claimed), 0))
+            candidates = [candidate for candidate in candidates if candidate not in chosen]
             wanted: dict[str, list[str]] = {name: [] for name in late}
             late = []
             for candidate in chosen:

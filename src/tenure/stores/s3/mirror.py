@@ -55,10 +55,6 @@ class Mirror:
                 if self._places.get(task_id) == name:
                     del self._places[task_id]
 
-    def within(self, folder: str) -> list[Segment]:
-        """What is known of a folder, in the order of names."""
-        return sorted((each for name, each in self._segments.copy().items() if name.startswith(folder)), key=_name)
-
-
-def _name(segment: Segment) -> str:
-    return segment.name
+    def within(self, folder: str) -> list[str]:
+        """The names that are known of a folder."""
+        return [name for name in list(self._segments) if name.startswith(folder)]

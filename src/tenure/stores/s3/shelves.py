@@ -81,8 +81,8 @@ class Shelves:
     def _forget_missing(self, shard: int, listed: Iterable[Listed], last: str) -> None:
         names = {each.name for each in listed}
         for known in self.mirror.within(tasks_folder(shard)):
-            if known.name not in names and known.name <= last:
-                self.mirror.drop(known.name)
+            if known not in names and known <= last:
+                self.mirror.drop(known)
 
     async def read(self, listed: Sequence[Listed]) -> list[Segment]:
         """These segments, in this order; those that have gone meanwhile, and those that nobody can read, are left out."""

@@ -10,12 +10,27 @@ from datetime import datetime
 from tenure import lifecycle
 from tenure.errors import IdempotencyConflict, StoreUnavailable
 from tenure.stores.aws import Access, AwsClient
-from tenure.stores.base import PAUSE, Change, Claimed, Count, Hold, Note, Page, Piece, Query, Renewal, Store, Want
+from tenure.stores.base import (
+    PAUSE,
+    Change,
+    Claimed,
+    Concern,
+    Count,
+    Hold,
+    Note,
+    Page,
+    Piece,
+    Query,
+    Renewal,
+    Store,
+    Want,
+)
 from tenure.stores.polling import Poll
 from tenure.stores.s3.address import Address, read_address
 from tenure.stores.s3.bucket import Bucket
 from tenure.stores.s3.changing import Changing
 from tenure.stores.s3.claiming import Claims
+from tenure.stores.s3.examining import about, concerns
 from tenure.stores.s3.finding import Finding
 from tenure.stores.s3.ids import Ids
 from tenure.stores.s3.inserting import Inserting
@@ -230,6 +245,14 @@ class S3Store(Store):
     async def notes(self, kind: str) -> list[Note]:
         await self.open()
         return await (self._pauses.all() if kind == PAUSE else self._notes.of(kind))
+
+    async def about(self) -> dict[str, str]:
+        await self.open()
+        return await about(self.bucket, self._shards())
+
+    async def concerns(self) -> list[Concern]:
+        await self.open()
+        return await concerns(self.bucket)
 
     def mark(self) -> object:
         return self._poll.count
