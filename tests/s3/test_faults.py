@@ -8,7 +8,7 @@ import pytest
 from lines import trouble
 
 from tenure import lifecycle
-from tenure.errors import LeaseLost, StoreUnavailable
+from tenure.errors import LeaseLost, PartlySubmitted, StoreUnavailable
 from tenure.payload import NULL
 from tenure.queue import Queue
 from tenure.stores.aws.transport import AnswerLost
@@ -161,3 +161,14 @@ async def test_a_store_that_stays_away_is_told_and_comes_back(open_store):
     away = False
     task = await queue.submit("greet")
     assert ids(await claim(store, 10)) == [task.id]
+
+
+async def test_a_batch_that_was_written_in_part_says_exactly_what_was_created(open_store):
+    store = await open_store()
+    writes = iter(range(1, 100))
+    trouble(store, lambda operation, _: Fault.NotSent if operation == "PUT" and next(writes) > 1 else None)
+    batch = [("greet", number, {"priority": number}) for number in range(4)]
+    with pytest.raises(PartlySubmitted) as partly:
+        await Queue(store).submit_many(batch)
+    assert ids(await everything(await open_store())) == ids(partly.value.created)
+    assert len(partly.value.created) == 1

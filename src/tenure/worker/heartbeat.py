@@ -129,7 +129,8 @@ class Heartbeat:
 
     async def _sleep(self) -> None:
         assert self._stop is not None
-        seconds = min(CHECK_INTERVAL, self._renew_every)
+        # Where each look is paid for, requests to cancel and progress wait as long as idle workers do.
+        seconds = min(max(CHECK_INTERVAL, self._store.poll), self._renew_every)
         late = self._until_late()
         if late is not None and late > 0:
             seconds = min(seconds, late)

@@ -31,7 +31,9 @@ class Finding:
         segments = await self._shelves.everything()
         hot = {entry.task.id for segment in segments for entry in segment.tasks()}
         found = _best(_passing(segments, query, after), query)
-        packs = [known for known in await self._packs.all() if known.summary.may_match(query)]
+        # No open task is in a pack.
+        known_packs = await self._packs.all() if query.status is None or query.status.ended else []
+        packs = [known for known in known_packs if known.summary.may_match(query)]
         for known in sorted(packs, key=lambda known: _bound(known, query), reverse=not query.oldest):
             if len(found) > query.limit and not _before(_bound(known, query), found[-1][0], query):
                 break

@@ -14,7 +14,7 @@ from datetime import datetime
 import msgspec
 
 from tenure import idempotency
-from tenure.errors import IdempotencyConflict
+from tenure.errors import IdempotencyConflict, PartlySubmitted, StoreUnavailable
 from tenure.idempotency import Kind, Verdict
 from tenure.stores.base import remembered
 from tenure.stores.s3.ids import Ids
@@ -187,8 +187,20 @@ class _Batch:
         for entry, (task, segment) in zip(numbered, self.new.values(), strict=True):
             by_segment.setdefault(segment, {})[task.id] = entry
         stored: dict[str, Task] = {}
-        for each in await in_parallel(self._write_segment, list(by_segment.items())):
-            stored |= each
+        trouble: list[StoreUnavailable] = []
+
+        async def write(pair: tuple[str, dict[str, Entry]]) -> None:
+            try:
+                stored.update(await self._write_segment(pair))
+            except StoreUnavailable as error:
+                trouble.append(error)
+
+        await in_parallel(write, list(by_segment.items()))
+        if trouble and stored:
+            created = [task for task in stored.values() if task.created]
+            raise PartlySubmitted(created, len(self.submissions), str(trouble[0])) from trouble[0]
+        if trouble:
+            raise trouble[0]
         return stored
 
     async def _write_segment(self, pair: tuple[str, dict[str, Entry]]) -> dict[str, Task]:
