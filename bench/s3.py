@@ -78,9 +78,10 @@ async def drain_batches(server: SeaweedFS, batches: int) -> dict[str, object]:
     begun = time.perf_counter()
     await worker.run(until_idle=True)
     seconds = time.perf_counter() - begun
-    await check(store, ran, batches * BATCH)
-    bare = await replay(server, sizes, at_once=2)
     await store.close()
+    sizes = sizes.copy()
+    await check(server, store, ran, batches * BATCH)
+    bare = await replay(server, sizes, at_once=2)
     return {
         "drain of batches of 1000": batches * BATCH / seconds,
         "drain of batches of 1000, bare": batches * BATCH / bare,
@@ -100,9 +101,10 @@ async def one_by_one(server: SeaweedFS, lone: int) -> dict[str, object]:
         await queue.submit(TYPE, reminder(number))
     await running
     seconds = time.perf_counter() - begun
-    await check(store, ran, lone)
-    bare = await replay(server, sizes, at_once=AT_ONCE)
     await store.close()
+    sizes = sizes.copy()
+    await check(server, store, ran, lone)
+    bare = await replay(server, sizes, at_once=AT_ONCE)
     kinds = Counter(kind for kind, _ in sizes)
     return {
         "submit and drain one by one": lone / seconds,
@@ -122,8 +124,10 @@ def counting_worker(queue: Queue, concurrency: int) -> tuple[Worker, Counter[int
     return worker, ran
 
 
-async def check(store: S3Store, ran: Counter[int], tasks: int) -> None:
-    counts = await Queue(store).counts()
+async def check(server: SeaweedFS, store: S3Store, ran: Counter[int], tasks: int) -> None:
+    stranger = S3Store(f"{store.address.shown}?endpoint={server.endpoint}")
+    counts = await Queue(stranger).counts()
+    await stranger.close()
     if counts[TaskStatus.Completed] != tasks or ran.total() != tasks:
         msg = f"{ran.total()} runs and {counts} for {tasks} tasks"
         raise SystemExit(msg)

@@ -167,9 +167,9 @@ async def test_ten_thousand_tasks_that_back_off_for_long_leave_the_front(queue, 
     assert requests(store) == {"PUT": 1, "GET": 0, "DELETE": 0, "LIST": 1}
 
 
-async def test_ten_thousand_lone_tasks_that_wait_cost_a_poll_nothing(open_store, clock):
+async def test_three_pages_of_lone_tasks_that_wait_cost_a_poll_nothing(open_store, clock):
     store, stranger = await open_store(), await open_store()
-    later = [build("greet", None, {"delay": 3600 + number}, clock(), 1000).task for number in range(10_000)]
+    later = [build("greet", None, {"delay": 3600 + number}, clock(), 1000).task for number in range(3000)]
     names = [store._known.placing.names_of([task], clock())[0] for task in later]
     segments = [
         Segment(name, "", {task.id: Entry(number, task)})

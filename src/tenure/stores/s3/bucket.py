@@ -7,8 +7,8 @@ reads back and knows its own.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Iterator
-from datetime import datetime
 from typing import NamedTuple
 from urllib.parse import quote
 from xml.etree import ElementTree as ET
@@ -32,11 +32,11 @@ class Object(NamedTuple):
 
 
 class Listed(NamedTuple):
-    """An object in a listing."""
+    """An object in a listing, and when (by this machine's monotonic clock) the listing was asked for."""
 
     name: str
     etag: str
-    modified: str
+    asked: float = 0.0
 
 
 class Listing(NamedTuple):
@@ -44,6 +44,7 @@ class Listing(NamedTuple):
 
     objects: list[Listed]
     more: bool
+    asked: float = 0.0
 
 
 class Written(NamedTuple):
@@ -130,12 +131,13 @@ class Bucket:
         query = [("list-type", "2"), ("max-keys", str(limit)), ("prefix", start)]
         if after:
             query.append(("start-after", self.address.key(after)))
+        asked = time.monotonic()
         answer = await self._send("LIST", None, query=query, read=_listing)
         if not answer.ok:
             raise self._refusal(answer, "list", folder)
         cut = len(self.address.key(""))
         found: Listing = answer.value
-        return Listing([entry._replace(name=entry.name[cut:]) for entry in found.objects], found.more)
+        return Listing([Listed(entry.name[cut:], entry.etag, asked) for entry in found.objects], found.more, asked)
 
     async def names(self, folder: str, after: str = "") -> list[Listed]:
         """All names in a folder, a request for each thousand."""
@@ -215,9 +217,4 @@ def _entries(root: ET.Element) -> Iterator[Listed]:
     for entry in root.iter("Contents"):
         etag = entry.findtext("ETag", "")
         quoted = etag if etag.startswith('"') else f'"{etag}"'
-        yield Listed(entry.findtext("Key", ""), quoted, entry.findtext("LastModified", ""))
-
-
-def moment(text: str) -> datetime:
-    """The time in a listing."""
-    return datetime.fromisoformat(text)
+        yield Listed(entry.findtext("Key", ""), quoted)

@@ -193,20 +193,20 @@ class _Search:
         """Read until the first `count` tasks in order are known."""
         shelves = self._shelves
         everything = [*self._lanes, *self._due, *self._later]
-        if sum(not shelves.mirror.has(each.name, each.etag) for each in everything) <= FEW:
+        if sum(not shelves.mirror.has(each) for each in everything) <= FEW:
             self._see(await shelves.read(everything))
             return
         self._see(await shelves.read(self._lanes))
         rest = self._due
         while rest:
-            known = list(itertools.takewhile(lambda each: shelves.mirror.has(each.name, each.etag), rest))
+            known = list(itertools.takewhile(shelves.mirror.has, rest))
             unknown = rest[len(known) : len(known) + max(count, FEW // 4)]
             self._see(await shelves.read([*known, *unknown]))
             rest = rest[len(known) + len(unknown) :]
             if rest and self._certain(rest[0]) >= count:
                 break
         # What is known of the others costs nothing.
-        self._see(await shelves.read([each for each in rest if shelves.mirror.has(each.name, each.etag)]))
+        self._see(await shelves.read([each for each in rest if shelves.mirror.has(each)]))
 
     def _see(self, segments: list[Segment]) -> None:
         for segment in segments:

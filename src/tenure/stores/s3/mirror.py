@@ -6,6 +6,9 @@ fail, never make it wrong.
 
 from __future__ import annotations
 
+import time
+
+from tenure.stores.s3.bucket import Listed
 from tenure.stores.s3.segments import Segment
 
 MOST_TASKS = 500_000
@@ -18,6 +21,7 @@ class Mirror:
     def __init__(self) -> None:
         self._segments: dict[str, Segment] = {}
         self._places: dict[str, str] = {}
+        self._learnt: dict[str, float] = {}
         self._size = 0
         self.highest = 0
         """The highest number in the order of submits that was seen."""
@@ -25,9 +29,14 @@ class Mirror:
     def get(self, name: str) -> Segment | None:
         return self._segments.get(name)
 
-    def has(self, name: str, etag: str) -> bool:
-        known = self._segments.get(name)
-        return known is not None and known.etag == etag
+    def has(self, listed: Listed) -> bool:
+        """Whether what is known is what a listing shows, or was learnt after the listing was asked for."""
+        known = self._segments.get(listed.name)
+        return known is not None and (known.etag == listed.etag or self._learnt.get(listed.name, 0.0) > listed.asked)
+
+    def learnt(self, name: str) -> float:
+        """When this was last read or written."""
+        return self._learnt.get(name, 0.0)
 
     def place(self, task_id: str) -> str | None:
         """The segment in which the task was last seen."""
@@ -38,6 +47,7 @@ class Mirror:
         if known is not None:
             self._size -= len(known.entries)
         self._segments[segment.name] = segment
+        self._learnt[segment.name] = time.monotonic()
         self._size += len(segment.entries)
         for entry in segment.tasks():
             self._places[entry.task.id] = segment.name
@@ -50,6 +60,7 @@ class Mirror:
     def drop(self, name: str) -> None:
         known = self._segments.pop(name, None)
         if known is not None:
+            self._learnt.pop(name, None)
             self._size -= len(known.entries)
             for task_id in known.entries:
                 if self._places.get(task_id) == name:

@@ -69,7 +69,7 @@ class Pruning:
         for shard in self._shelves.shards:
             front = await self._shelves.front(shard)
             listed = [each for each in front.listed if not each.name.endswith(PAUSES)]
-            unknown = [each for each in listed if not self._shelves.mirror.has(each.name, each.etag)]
+            unknown = [each for each in listed if not self._shelves.mirror.has(each)]
             readable = [each for each in listed if each not in unknown[FEW:]]
             found += _ended(await self._shelves.read(readable), ended_before)
         packs = [

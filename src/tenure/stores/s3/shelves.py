@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -54,7 +55,7 @@ class Shelves:
         folder = tasks_folder(shard)
         page = await self.bucket.page(folder)
         listed, more, last = list(page.objects), page.more, page.objects[-1].name if page.objects else ""
-        self._forget_missing(shard, listed, last if more else "~")
+        self._forget_missing(shard, listed, last if more else "~", page.asked)
         if more and promised(last) is not None and not is_later(last):
             behind = await self.bucket.page(folder, f"{folder}k")
             listed += behind.objects
@@ -69,24 +70,25 @@ class Shelves:
 
     async def all_names(self) -> list[Listed]:
         """Every segment of every shard, a request for each thousand."""
+        asked = time.monotonic()
         listed = await asyncio.gather(*(self.bucket.names(tasks_folder(shard)) for shard in self.shards))
         for shard, names in zip(self.shards, listed, strict=True):
-            self._forget_missing(shard, names, "~")
+            self._forget_missing(shard, names, "~", asked)
         return [each for names in listed for each in names if not each.name.endswith(PAUSES)]
 
     async def everything(self) -> list[Segment]:
         """Every segment of every shard."""
         return await self.read(await self.all_names())
 
-    def _forget_missing(self, shard: int, listed: Iterable[Listed], last: str) -> None:
+    def _forget_missing(self, shard: int, listed: Iterable[Listed], last: str, asked: float) -> None:
         names = {each.name for each in listed}
         for known in self.mirror.within(tasks_folder(shard)):
-            if known not in names and known <= last:
+            if known not in names and known <= last and self.mirror.learnt(known) < asked:
                 self.mirror.drop(known)
 
     async def read(self, listed: Sequence[Listed]) -> list[Segment]:
         """These segments, in this order; those that have gone meanwhile, and those that nobody can read, are left out."""
-        unknown = [each.name for each in listed if not self.mirror.has(each.name, each.etag)]
+        unknown = [each.name for each in listed if not self.mirror.has(each)]
         await in_parallel(self._fetch, [name for name in unknown if name not in self.damaged])
         found = [segment for each in listed if (segment := self.mirror.get(each.name)) is not None]
         if any(segment.arriving for segment in found):

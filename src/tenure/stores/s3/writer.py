@@ -82,6 +82,10 @@ class Writer:
         """The object as it is now; None when there is none."""
         known = self._mirror.get(name)
         found = await self._bucket.get(name, None if known is None else known.etag)
+        meanwhile = self._mirror.get(name)
+        if meanwhile is not None and meanwhile is not known:
+            # A write of this process has overtaken the answer.
+            return meanwhile
         if isinstance(found, Unchanged):
             return known
         if found is None:

@@ -1,3 +1,0 @@
-"""The moving topic of the conformance suite, on a second server."""
-
-from tenure.testing.conformance.moving import *  # noqa: F403 - the tests of the topic
