@@ -43,8 +43,15 @@ def postgres_admin(postgres_server):
 def empty_postgres(postgres_server, postgres_admin):
     """Empties the schema and gives its address. Deleting what one test left is much faster than a new schema."""
     delete = "".join(f"DELETE FROM tenure.{table};" for table in TABLES)
+    # A statement whose client has gone away may still be under way, and would write after the emptying.
+    busy = (
+        "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity"
+        " WHERE state <> 'idle' AND backend_type = 'client backend' AND pid <> pg_backend_pid()"
+    )
 
     def empty():
+        while postgres_admin.execute(busy).rowcount:
+            pass
         postgres_admin.execute(delete)
         return postgres_server.url
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import asyncpg
 import pytest
-from backlogs import fill
+from postgres_backlogs import fill
 
 from tenure import connect
 from tenure.stores.base import Query

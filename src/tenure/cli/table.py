@@ -9,7 +9,6 @@ import typer
 
 from tenure.cli.command import Session, command
 from tenure.errors import InvalidInput, MissingExtra
-from tenure.stores.options import without_password
 
 app = typer.Typer()
 
@@ -31,6 +30,8 @@ async def table(
 ) -> None:
     """Print the table of a DynamoDB store for CloudFormation or Terraform, or make it."""
     if not session.url.lower().startswith("dynamodb:"):
+        from tenure.stores.options import without_password
+
         msg = f"Only a dynamodb:// store has a table of its own kind, and the address is {without_password(session.url)!r}."
         raise InvalidInput(msg)
     try:

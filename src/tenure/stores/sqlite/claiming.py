@@ -68,7 +68,7 @@ def _due(db: sqlite3.Connection, want: Want, now: datetime, limit: int) -> Itera
     """The tasks that run next, in order. One that cannot be read is set aside, and the search is made again."""
     while True:
         try:
-            seqs, records = db.execute(_search("due"), _search_for(db, want, now, count=limit)).fetchone()
+            seqs, records, ids, keys = db.execute(_search("due"), _search_for(db, want, now, count=limit)).fetchone()
         except sqlite3.DataError:
             # Together they are larger than a value of SQLite may be; fewer are not.
             if limit == 1:
@@ -82,8 +82,10 @@ def _due(db: sqlite3.Connection, want: Want, now: datetime, limit: int) -> Itera
             tasks = _tasks_decoder.decode(records)
         except (msgspec.MsgspecError, UnicodeDecodeError):
             tasks = []
-        if len(tasks) == len(numbers) and all(
-            task.format <= FORMAT and task.history and can_claim(task, want, now) for task in tasks
+        if (
+            "\0".join([task.id for task in tasks]) == ids
+            and "\0".join([task.ordering_key for task in tasks if task.ordering_key is not None]) == (keys or "")
+            and all(task.format <= FORMAT and task.history and can_claim(task, want, now) for task in tasks)
         ):
             return zip(numbers, tasks, strict=True)
         readable = _one_by_one(db, numbers, want, now)
@@ -98,10 +100,11 @@ def _one_by_one(db: sqlite3.Connection, numbers: list[int], want: Want, now: dat
     """
     readable = []
     for seq in numbers:
-        task_id, record = db.execute("SELECT id, record FROM tenure_tasks WHERE seq = ?", (seq,)).fetchone()
+        row = db.execute("SELECT id, ordering_key, record FROM tenure_tasks WHERE seq = ?", (seq,)).fetchone()
+        task_id, key, record = row
         try:
             task = decode(record, task_id)
-            if not can_claim(task, want, now):
+            if (task.id, task.ordering_key) != (task_id, key) or not can_claim(task, want, now):
                 raise DamagedRecord(task_id, "it is another one than its row says")
             readable.append((seq, task))
         except DamagedRecord as damage:
