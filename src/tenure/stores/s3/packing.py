@@ -58,7 +58,7 @@ class Packing:
         return [shard for shard in touched if self._enough(shard)]
 
     def _enough(self, shard: int) -> bool:
-        over = self._over[shard]
+        over = self._over.get(shard, {})
         return len(over) >= MANY_SEGMENTS or sum(over.values()) >= MANY_TASKS
 
     def old(self, shard: int, now: datetime) -> bool:
@@ -69,10 +69,10 @@ class Packing:
                 return True
         return False
 
-    async def tidy(self, shard: int) -> None:
-        """Pack what is over, until there is nothing left of it."""
+    async def tidy(self, shard: int, *, only_if_many: bool = False) -> None:
+        """Pack what is over, until there is nothing left of it, or not enough to be worth it."""
         async with self._locks.setdefault(shard, asyncio.Lock()):
-            while self._over.get(shard):
+            while self._enough(shard) if only_if_many else self._over.get(shard):
                 await self._tidy_some(shard)
 
     async def _tidy_some(self, shard: int) -> None:

@@ -102,6 +102,7 @@ class S3Store(Store):
         self._prune_again = 0.0
         self._opening = asyncio.Lock()
         self._tidying: set[asyncio.Task[None]] = set()
+        self._tidied: set[int] = set()
         self._assemble()
 
     def _assemble(self) -> None:
@@ -279,11 +280,16 @@ class S3Store(Store):
 
         async def tidy(shard: int) -> None:
             try:
-                await self._packing.tidy(shard)
+                await self._packing.tidy(shard, only_if_many=True)
             except StoreUnavailable:
                 return
+            finally:
+                self._tidied.discard(shard)
 
         for shard in shards:
+            if shard in self._tidied:
+                continue
+            self._tidied.add(shard)
             task = asyncio.create_task(tidy(shard), name="tenure-s3-tidy")
             self._tidying.add(task)
             task.add_done_callback(self._tidying.discard)
