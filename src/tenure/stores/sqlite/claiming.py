@@ -15,7 +15,7 @@ from tenure import lifecycle
 from tenure.errors import DamagedRecord
 from tenure.stores.base import PAUSE, Change, Claimed, Want, can_claim, paused_queues
 from tenure.stores.sqlite.changing import overdue, swap
-from tenure.stores.sqlite.records import Lane, count, notes, set_aside, statement
+from tenure.stores.sqlite.records import ANOTHER, Lane, count, notes, set_aside, statement
 from tenure.task import FORMAT, Task, decode
 from tenure.times import from_micros, to_micros
 
@@ -105,7 +105,7 @@ def _one_by_one(db: sqlite3.Connection, numbers: list[int], want: Want, now: dat
         try:
             task = decode(record, task_id)
             if (task.id, task.ordering_key) != (task_id, key) or not can_claim(task, want, now):
-                raise DamagedRecord(task_id, "it is another one than its row says")
+                raise DamagedRecord(task_id, ANOTHER)
             readable.append((seq, task))
         except DamagedRecord as damage:
             set_aside(db, seq, damage, now)

@@ -20,6 +20,7 @@ from tenure.task import Progress, Task, TaskStatus, decode
 from tenure.times import from_micros, to_micros
 
 DAMAGED = "damaged"
+ANOTHER = "it is another one than its row says"
 
 log = logging.getLogger("tenure.store")
 _progress_decoder = msgspec.json.Decoder(Progress)
@@ -46,6 +47,8 @@ def load(row: Row) -> Task:
     """
     _, task_id, record, lease_end, progress, worker_id, fence, claimed_at, policy_max, ended_at, output = row
     task = decode(record, task_id)
+    if task.id != task_id:
+        raise DamagedRecord(task_id, ANOTHER)
     if claimed_at is not None:
         task = _claimed(task, worker_id or "", from_micros(claimed_at), policy_max, fence)
         if ended_at is not None:
