@@ -211,6 +211,8 @@ class _Search:
     def _see(self, segments: list[Segment]) -> None:
         for segment in segments:
             self.segments.append(segment)
+            if segment.over:
+                continue
             current, late = settled(segment, self._now)
             if late:
                 self.late.append(segment.name)

@@ -13,6 +13,7 @@ import hashlib
 import re
 import secrets
 from datetime import datetime, timedelta
+from functools import lru_cache
 
 from tenure.idempotency import Reservation
 from tenure.submission import PRIORITY_LIMIT
@@ -91,6 +92,7 @@ def _parts(name: str) -> re.Match[str] | None:
     return _READY.fullmatch(name) or _LATER.fullmatch(name)
 
 
+@lru_cache(maxsize=20_000)
 def promised(name: str) -> tuple[int, int] | None:
     """The order that a segment's name promises: nothing in it comes before (-priority, milliseconds)."""
     found = _parts(name)
