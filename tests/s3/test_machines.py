@@ -30,4 +30,4 @@ def _tidy(new_s3, monkeypatch):
     monkeypatch.setattr(packing, "MANY_TASKS", 1)
     monkeypatch.setattr(packing, "PACK", 3)
     yield
-    assert TidyMachine.packs > 5, "nothing was packed"
+    assert TidyMachine.packs > 0, "nothing was packed"
