@@ -128,6 +128,10 @@ async def test_what_is_retried_while_it_is_tidied_away_stays_open(open_store, cl
     (held,) = await claim(third, 10)
     await complete(third, held)
     assert [each.status for each in await everything(await open_store())] == ["completed"]
+    assert [lane.count for lane in await (await open_store()).count()] == [1]
+    await Queue(third).purge(task.id)
+    assert await everything(await open_store()) == []
+    assert await (await open_store()).count() == []
 
 
 async def test_two_tidyings_at_once_pack_everything_once(open_store):
