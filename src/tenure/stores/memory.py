@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from tenure import idempotency, lifecycle
-from tenure.errors import IdempotencyConflict, InvalidInput
+from tenure.errors import IdempotencyConflict
 from tenure.idempotency import Reservation, Verdict
 from tenure.stores.base import (
     PAUSE,
@@ -33,6 +33,7 @@ from tenure.stores.base import (
     paused_queues,
     remembered,
 )
+from tenure.stores.cursors import not_of_a_dump, not_of_a_listing
 from tenure.stores.matching import matches
 from tenure.submission import Submission
 from tenure.task import OPEN, Task, TaskStatus
@@ -247,8 +248,7 @@ class MemoryStore(Store):
     async def dump(self, cursor: str | None = None, limit: int = 500) -> Piece:
         with self._lock:
             if cursor is not None and not cursor.isdecimal():
-                msg = f"{cursor!r} is no cursor of a dump. Use the one that came with the last piece."
-                raise InvalidInput(msg)
+                raise not_of_a_dump(cursor)
             start = int(cursor or 0)
             tasks = sorted(self._tasks.values(), key=lambda task: self._order[task.id])
             everything = [*tasks, *self._stones.values(), *self._reservations.values()]
@@ -354,8 +354,5 @@ def _with_renewal(after: Task, stored: Task) -> Task:
 
 def _read_cursor(cursor: str) -> str:
     if _RANK.fullmatch(cursor) is None:
-        msg = (
-            f"{cursor!r} is no cursor of this listing. Use the one that came with the last page, with the same filters."
-        )
-        raise InvalidInput(msg)
+        raise not_of_a_listing(cursor)
     return cursor

@@ -8,6 +8,8 @@ from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from tenure.errors import InvalidURL
 
+_TRUE, _FALSE = ("true", "1", "yes", "on"), ("false", "0", "no", "off")
+
 
 def separated(url: str | Sequence[str]) -> list[str]:
     """The addresses of a sharded store: a list, or a text in which blanks stand between them.
@@ -42,6 +44,34 @@ def read_options(url: str, known: tuple[str, ...]) -> dict[str, str]:
             msg = f"Unknown option {name!r} in the address of the store. {listed}"
             raise InvalidURL(msg)
     return options
+
+
+def switch(name: str, value: str) -> bool:
+    """An option that is on or off."""
+    if value.lower() not in (*_TRUE, *_FALSE):
+        msg = f"{name}={value!r} must be true or false."
+        raise InvalidURL(msg)
+    return value.lower() in _TRUE
+
+
+def number(name: str, value: str, most: int | None = None) -> int:
+    """An option that counts something."""
+    if not value.isdecimal() or int(value) < 1 or (most is not None and int(value) > most):
+        msg = f"{name}={value!r} must be a whole number, at least 1{f' and at most {most}' if most else ''}."
+        raise InvalidURL(msg)
+    return int(value)
+
+
+def seconds(name: str, value: str) -> float:
+    """An option that says how long."""
+    try:
+        given = float(value)
+    except ValueError:
+        given = 0.0
+    if not 0 < given <= 86_400:
+        msg = f"{name}={value!r} must be a number of seconds, more than 0 and at most a day."
+        raise InvalidURL(msg)
+    return given
 
 
 def without_password(url: str) -> str:

@@ -7,14 +7,13 @@ from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from tenure.errors import InvalidURL
-from tenure.stores.options import read_options
+from tenure.stores.options import number, read_options, seconds, switch
 
 OPTIONS = (
     "region", "endpoint", "profile", "create", "pk", "sk", "prefix", "shards", "poll", "connections", "timeout",
 )  # fmt: skip
 MOST_SHARDS = 256
 _TABLE = re.compile(r"[a-zA-Z0-9_.-]{3,255}")
-_TRUE, _FALSE = ("true", "1", "yes", "on"), ("false", "0", "no", "off")
 
 
 class Address(NamedTuple):
@@ -56,45 +55,16 @@ def read_address(url: str) -> Address:
         if not value:
             msg = f"{name}= is empty. Give the name of the table's key attribute."
             raise InvalidURL(msg)
-    shards = _number("shards", options["shards"]) if "shards" in options else None
-    if shards is not None and shards > MOST_SHARDS:
-        msg = f"shards={shards} is more than {MOST_SHARDS}; each shard takes about 500 tasks a second."
-        raise InvalidURL(msg)
     return Address(
         table=table,
         region=options.get("region"),
         endpoint=options.get("endpoint"),
         profile=options.get("profile"),
-        create=_switch("create", options.get("create", "false")),
+        create=switch("create", options.get("create", "false")),
         **names,
         prefix=options.get("prefix", ""),
-        shards=shards,
-        poll=_seconds("poll", options.get("poll", "5")),
-        connections=_number("connections", options.get("connections", "64")),
-        timeout=_seconds("timeout", options.get("timeout", "10")),
+        shards=number("shards", options["shards"], MOST_SHARDS) if "shards" in options else None,
+        poll=seconds("poll", options.get("poll", "5")),
+        connections=number("connections", options.get("connections", "64")),
+        timeout=seconds("timeout", options.get("timeout", "10")),
     )
-
-
-def _switch(name: str, value: str) -> bool:
-    if value.lower() not in (*_TRUE, *_FALSE):
-        msg = f"{name}={value!r} must be true or false."
-        raise InvalidURL(msg)
-    return value.lower() in _TRUE
-
-
-def _number(name: str, value: str) -> int:
-    if not value.isdecimal() or int(value) < 1:
-        msg = f"{name}={value!r} must be a whole number, at least 1."
-        raise InvalidURL(msg)
-    return int(value)
-
-
-def _seconds(name: str, value: str) -> float:
-    try:
-        seconds = float(value)
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds < 86_400:
-        msg = f"{name}={value!r} must be a number of seconds, more than 0."
-        raise InvalidURL(msg)
-    return seconds

@@ -8,6 +8,7 @@ from typing import Any
 
 from tenure.errors import DamagedRecord, InvalidInput
 from tenure.stores.base import Page, Query
+from tenure.stores.cursors import not_of_a_listing
 from tenure.stores.dynamodb.items import load, log
 from tenure.stores.dynamodb.keys import ALL, TIME, is_uuid
 from tenure.stores.dynamodb.table import READ_AT_ONCE
@@ -127,8 +128,7 @@ def _read_cursor(query: Query) -> str:
     moment, _, rank = cursor.rpartition("#")
     if is_uuid(rank) and bool(moment) == _by_end(query) and (not moment or _is_moment(moment)):
         return cursor
-    msg = f"{cursor!r} is no cursor of this listing. Use the one that came with the last page, with the same filters."
-    raise InvalidInput(msg)
+    raise not_of_a_listing(cursor)
 
 
 def _is_moment(text: str) -> bool:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from datetime import datetime
 from itertools import chain
 
-from tenure.errors import ConcurrentChange, DamagedRecord, InvalidInput
+from tenure.errors import ConcurrentChange, DamagedRecord
 from tenure.idempotency import Reservation, read_reservation
 from tenure.stores.base import Piece, remembered
+from tenure.stores.cursors import STONES, TASKS, dump_cursor, read_dump_cursor
 from tenure.stores.dynamodb.forgetting import KEY, STONE, stone_item
 from tenure.stores.dynamodb.inserting import free, reservation_item
 from tenure.stores.dynamodb.items import attributes, is_stone, load, places, present
@@ -22,13 +22,10 @@ from tenure.stores.dynamodb.walking import merged
 from tenure.stores.dynamodb.wire import Item, equal
 from tenure.task import OPEN, Task, TaskStatus
 
-TASKS, STONES, RESERVATIONS = "tasks", "stones", "reservations"
-_NEXT: dict[str, str | None] = {TASKS: STONES, STONES: RESERVATIONS, RESERVATIONS: None}
-
 
 async def dump(parts: Parts, cursor: str | None, limit: int) -> Piece:
     """One page of tasks, stones or records of keys; the cursor names which, and the last entry."""
-    what, last = _read_cursor(cursor)
+    what, last = read_dump_cursor(cursor, "")
     keys = parts.keys
     if what == TASKS:
         index, pks = ALL, [*keys.every(keys.listed, "open"), *keys.every(keys.listed, "ended")]
@@ -40,10 +37,8 @@ async def dump(parts: Parts, cursor: str | None, limit: int) -> Piece:
         if len(entries) == limit:
             break
     sort = KEYS_OF[index][1]
-    following = _NEXT[what] and (_NEXT[what], "")
-    if len(entries) == limit:
-        following = what, entries[-1][sort]
-    piece = Piece([], [], [], [], json.dumps(following) if following else None)
+    more = len(entries) == limit
+    piece = Piece([], [], [], [], dump_cursor(what, entries[-1][sort] if more else None, more=more))
     places_of = [(entry[parts.table.pk], entry[parts.table.sk]) for entry in entries]
     found = await parts.table.get(places_of) if places_of else {}
     for place in places_of:
@@ -147,16 +142,3 @@ async def _restore_reservation(parts: Parts, reservation: Reservation, now: date
         else:
             return []
     raise ConcurrentChange(reservation.task_id)
-
-
-def _read_cursor(cursor: str | None) -> tuple[str, str]:
-    if cursor is None:
-        return TASKS, ""
-    try:
-        what, last = json.loads(cursor)
-        if what in _NEXT and isinstance(last, str):
-            return what, last
-    except (ValueError, TypeError):
-        pass
-    msg = f"{cursor!r} is no cursor of a dump. Use the one that came with the last piece."
-    raise InvalidInput(msg)

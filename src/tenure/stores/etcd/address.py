@@ -7,13 +7,11 @@ from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from tenure.errors import InvalidURL
-from tenure.stores.options import read_options, without_password
+from tenure.stores.options import read_options, seconds, switch, without_password
 
 DEFAULT_PORT = 2379
 DEFAULT_PREFIX = "tenure"
 OPTIONS = ("tls", "ca", "cert", "key", "timeout")
-
-_TRUE, _FALSE = ("true", "1", "yes", "on"), ("false", "0", "no", "off")
 
 
 class Address(NamedTuple):
@@ -54,8 +52,8 @@ def read_address(url: str) -> Address:
         prefix=unquote(parts.path.strip("/")) or DEFAULT_PREFIX,
         user=unquote(user) or None,
         password=unquote(password),
-        tls=_switch("tls", options.get("tls", "true" if files else "false")),
-        timeout=_seconds("timeout", options.get("timeout", "10")),
+        tls=switch("tls", options.get("tls", "true" if files else "false")),
+        timeout=seconds("timeout", options.get("timeout", "10")),
         **files,
     )
 
@@ -75,21 +73,3 @@ def _file(name: str, path: str) -> str:
         msg = f"{name}={path!r} is no file. Name the PEM file that holds it."
         raise InvalidURL(msg)
     return path
-
-
-def _switch(name: str, value: str) -> bool:
-    if value.lower() not in (*_TRUE, *_FALSE):
-        msg = f"{name}={value!r} must be true or false."
-        raise InvalidURL(msg)
-    return value.lower() in _TRUE
-
-
-def _seconds(name: str, value: str) -> float:
-    try:
-        seconds = float(value)
-    except ValueError:
-        seconds = 0
-    if not 0 < seconds < 3600:
-        msg = f"{name}={value!r} must be a number of seconds between 0 and 3600."
-        raise InvalidURL(msg)
-    return seconds

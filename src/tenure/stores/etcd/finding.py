@@ -6,8 +6,9 @@ import re
 from collections.abc import Sequence
 from datetime import datetime
 
-from tenure.errors import DamagedRecord, InvalidInput
+from tenure.errors import DamagedRecord
 from tenure.stores.base import Page, Query
+from tenure.stores.cursors import not_of_a_listing
 from tenure.stores.etcd.database import Database
 from tenure.stores.etcd.layout import after, name, plain
 from tenure.stores.etcd.records import Stored, log, read_claim
@@ -94,9 +95,5 @@ def _read_cursor(query: Query) -> bytes | None:
         return None
     by_end = query.status is not None and query.status.ended
     if not (_BY_END if by_end else _BY_SUBMIT).fullmatch(query.cursor):
-        msg = (
-            f"{query.cursor!r} is no cursor of this listing. "
-            "Use the one that came with the last page, with the same filters."
-        )
-        raise InvalidInput(msg)
+        raise not_of_a_listing(query.cursor)
     return query.cursor.encode()

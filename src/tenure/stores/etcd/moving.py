@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from datetime import datetime
 
 import msgspec
 
-from tenure.errors import DamagedRecord, InvalidInput, StoreUnavailable
+from tenure.errors import DamagedRecord, StoreUnavailable
 from tenure.idempotency import Reservation, read_reservation
 from tenure.stores.base import Piece
+from tenure.stores.cursors import STONES, TASKS, dump_cursor, read_dump_cursor
 from tenure.stores.etcd.changing import set_stone
 from tenure.stores.etcd.database import Database
 from tenure.stores.etcd.inserting import TRIES, Insert, reserve
@@ -21,22 +21,16 @@ from tenure.stores.etcd.walking import Walk
 from tenure.stores.etcd.writing import Batch
 from tenure.task import Task, TaskStatus, decode
 
-TASKS, STONES, RESERVATIONS = "tasks", "stones", "reservations"
-_NEXT = {TASKS: STONES, STONES: RESERVATIONS, RESERVATIONS: None}
 GROUP = 30
 
 
 async def dump(db: Database, cursor: str | None, limit: int, now: datetime) -> Piece:
     """One page of one kind of record; the cursor names the kind and the last key."""
-    kind, last = _read_cursor(cursor)
+    kind, last = read_dump_cursor(cursor, "")
     piece = Piece([], [], [], [])
     keys = await (_dump_tasks if kind == TASKS else _dump_others)(db, piece, kind, last, limit, now)
-    following = _NEXT[kind]
-    if len(keys) == limit:
-        cursor = json.dumps([kind, keys[-1]])
-    else:
-        cursor = None if following is None else json.dumps([following, ""])
-    return msgspec.structs.replace(piece, cursor=cursor)
+    more = len(keys) == limit
+    return msgspec.structs.replace(piece, cursor=dump_cursor(kind, keys[-1] if more else None, more=more))
 
 
 async def _dump_tasks(db: Database, piece: Piece, _: str, last: str, limit: int, now: datetime) -> list[str]:
@@ -141,16 +135,3 @@ async def _restore_reservations(db: Database, wanted: list[Reservation], now: da
             return there
     msg = f"Others kept writing the same {len(wanted)} reservations. Try again."
     raise StoreUnavailable(msg)
-
-
-def _read_cursor(cursor: str | None) -> tuple[str, str]:
-    if cursor is None:
-        return TASKS, ""
-    try:
-        kind, last = json.loads(cursor)
-        if kind in _NEXT and isinstance(last, str):
-            return kind, last
-    except (ValueError, TypeError):
-        pass
-    msg = f"{cursor!r} is no cursor of a dump. Use the one that came with the last piece."
-    raise InvalidInput(msg)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from tenure.errors import InvalidURL
-from tenure.stores.options import read_options
+from tenure.stores.options import number, read_options, switch
 
 DEFAULT_SCHEMA = "tenure"
 OWN_OPTIONS = ("schema", "poll_only", "connections", "transactions", "timeout")
@@ -18,7 +18,6 @@ DRIVER_OPTIONS = (
 )  # fmt: skip
 
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,47}")
-_TRUE, _FALSE = ("true", "1", "yes", "on"), ("false", "0", "no", "off")
 
 
 class Address(NamedTuple):
@@ -55,22 +54,8 @@ def read_address(url: str) -> Address:
     return Address(
         dsn=urlunsplit(parts._replace(scheme="postgresql", query=urlencode(rest))),
         schema=schema,
-        poll_only=_switch("poll_only", options.get("poll_only", "false")),
-        connections=_number("connections", options.get("connections", "4")),
-        transactions=_number("transactions", options.get("transactions", "16")),
-        timeout=_number("timeout", options.get("timeout", "30")),
+        poll_only=switch("poll_only", options.get("poll_only", "false")),
+        connections=number("connections", options.get("connections", "4")),
+        transactions=number("transactions", options.get("transactions", "16")),
+        timeout=number("timeout", options.get("timeout", "30")),
     )
-
-
-def _switch(name: str, value: str) -> bool:
-    if value.lower() not in (*_TRUE, *_FALSE):
-        msg = f"{name}={value!r} must be true or false."
-        raise InvalidURL(msg)
-    return value.lower() in _TRUE
-
-
-def _number(name: str, value: str) -> int:
-    if not value.isdecimal() or int(value) < 1:
-        msg = f"{name}={value!r} must be a whole number, at least 1."
-        raise InvalidURL(msg)
-    return int(value)

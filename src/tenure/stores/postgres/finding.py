@@ -8,8 +8,9 @@ from typing import Any
 
 import msgspec
 
-from tenure.errors import DamagedRecord, InvalidInput
+from tenure.errors import DamagedRecord
 from tenure.stores.base import Page, Query
+from tenure.stores.cursors import not_of_a_listing
 from tenure.stores.postgres.records import DAMAGED, Database, column, in_schema, key_column, load, log
 from tenure.task import TaskStatus
 
@@ -79,7 +80,4 @@ def _read_cursor(cursor: str, *, by_end: bool) -> list[Any]:
             return [moment, seq]
         return list(msgspec.json.decode(cursor, type=tuple[int]))
     except msgspec.MsgspecError:
-        msg = (
-            f"{cursor!r} is no cursor of this listing. Use the one that came with the last page, with the same filters."
-        )
-        raise InvalidInput(msg) from None
+        raise not_of_a_listing(cursor) from None

@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from datetime import datetime
 from typing import Any
 
-from tenure.errors import DamagedRecord, InvalidInput
+from tenure.errors import DamagedRecord
 from tenure.idempotency import read_reservation
 from tenure.stores.base import Piece
+from tenure.stores.cursors import STONES, TASKS, dump_cursor, read_dump_cursor
 from tenure.stores.postgres.changing import count, set_stones
 from tenure.stores.postgres.inserting import known, reservation_row, reservations
 from tenure.stores.postgres.records import Database, Statements, column, columns, key_column, load, optional_key, plain
 from tenure.task import OPEN, Task, decode, encode
 
-TASKS, STONES, RESERVATIONS = "tasks", "stones", "reservations"
-_NEXT: dict[str, tuple[str, Any] | None] = {TASKS: (STONES, ""), STONES: (RESERVATIONS, ""), RESERVATIONS: None}
-
 
 async def dump(db: Database, statements: Statements, cursor: str | None, limit: int) -> Piece:
     """One page of one table; the cursor names the table and the last row."""
-    table, last = _read_cursor(cursor)
+    table, last = read_dump_cursor(cursor, 0)
     rows = await db.fetch(statements(f"dump_{table}"), last, limit)
-    following = (table, rows[-1][8 if table == TASKS else 0]) if len(rows) == limit else _NEXT[table]
-    piece = Piece([], [], [], [], following and json.dumps(following))
+    more = len(rows) == limit
+    piece = Piece([], [], [], [], dump_cursor(table, rows[-1][8 if table == TASKS else 0] if more else None, more=more))
     for row in rows:
         try:
             if table == TASKS:
@@ -123,16 +120,3 @@ def _ended_row(task: Task, seq: int) -> tuple[Any, ...]:
         task.cancel_requested,
         seq,
     )
-
-
-def _read_cursor(cursor: str | None) -> tuple[str, Any]:
-    if cursor is None:
-        return TASKS, 0
-    try:
-        table, last = json.loads(cursor)
-        if table in _NEXT and isinstance(last, int if table == TASKS else str):
-            return table, last
-    except (ValueError, TypeError):
-        pass
-    msg = f"{cursor!r} is no cursor of a dump. Use the one that came with the last piece."
-    raise InvalidInput(msg)

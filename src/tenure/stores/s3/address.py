@@ -7,13 +7,12 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from tenure.errors import InvalidURL
-from tenure.stores.options import read_options
+from tenure.stores.options import number, read_options, switch
 
 OPTIONS = ("endpoint", "region", "profile", "create", "shards")
 MOST_SHARDS = 256
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _PREFIX = re.compile(r"[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*")
-_TRUE, _FALSE = ("true", "1", "yes", "on"), ("false", "0", "no", "off")
 
 
 class Address(NamedTuple):
@@ -52,25 +51,12 @@ def read_address(url: str) -> Address:
     if prefix and (not _PREFIX.fullmatch(prefix) or len(prefix) > 200):
         msg = f"The prefix {prefix!r} must be made of letters, digits, dots, dashes and underscores, at most 200 of them, with single slashes between."
         raise InvalidURL(msg)
-    create = options.get("create", "false").lower()
-    if create not in (*_TRUE, *_FALSE):
-        msg = f"create={options['create']!r} must be true or false."
-        raise InvalidURL(msg)
     return Address(
         parts.netloc,
         prefix,
         options.get("endpoint"),
         options.get("region"),
         options.get("profile"),
-        create in _TRUE,
-        _shards(options.get("shards")),
+        switch("create", options.get("create", "false")),
+        number("shards", options["shards"], MOST_SHARDS) if "shards" in options else None,
     )
-
-
-def _shards(value: str | None) -> int | None:
-    if value is None:
-        return None
-    if not value.isdecimal() or not 1 <= int(value) <= MOST_SHARDS:
-        msg = f"shards={value!r} must be a whole number from 1 to {MOST_SHARDS}."
-        raise InvalidURL(msg)
-    return int(value)

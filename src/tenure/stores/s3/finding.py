@@ -7,8 +7,8 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
-from tenure.errors import InvalidInput
 from tenure.stores.base import Count, Page, Query
+from tenure.stores.cursors import not_of_a_listing
 from tenure.stores.matching import matches
 from tenure.stores.s3.packs import Known, Packs
 from tenure.stores.s3.segments import Entry, Segment
@@ -102,8 +102,5 @@ def _bound(known: Known, query: Query) -> Rank:
 def _read_cursor(cursor: str) -> Rank:
     found = _CURSOR.fullmatch(cursor)
     if found is None:
-        msg = (
-            f"{cursor!r} is no cursor of this listing. Use the one that came with the last page, with the same filters."
-        )
-        raise InvalidInput(msg)
+        raise not_of_a_listing(cursor)
     return int(found[1]), int(found[2])

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import Any
 
-from tenure.errors import InvalidInput
 from tenure.stores.base import Piece, Query
+from tenure.stores.cursors import not_of_a_dump
 from tenure.stores.s3.bucket import Bucket
 from tenure.stores.s3.finding import Finding
 from tenure.stores.s3.ids import Ids
@@ -57,8 +57,7 @@ class Moving:
         if part == RECORDS:
             held, last = await self._records(FOLDER, rest, limit, self._reservations.read_listed)
             return Piece(reservations=[each.reservation for each in held], cursor=f"{RECORDS} {last}" if last else None)
-        msg = f"{cursor!r} is no cursor of a dump. Use the one that came with the last piece."
-        raise InvalidInput(msg)
+        raise not_of_a_dump(cursor)
 
     async def _records(
         self, folder: str, after: str, limit: int, read: Callable[[Any], Awaitable[Any]]

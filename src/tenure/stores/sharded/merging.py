@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
-from tenure.errors import InvalidInput
 from tenure.stores.base import Page
+from tenure.stores.cursors import not_of_a_listing
 from tenure.stores.sharded.shard import Shard
 from tenure.stores.sharded.together import all_of, those_there
 from tenure.task import Task
@@ -135,6 +135,5 @@ def read_cursor(text: str | None, count: int) -> Cursor:
     except (msgspec.MsgspecError, UnicodeError):
         cursor = None
     if cursor is None or len(cursor.shards) != count:
-        msg = f"{text!r} is no cursor of this listing. Use the one that came with the last page, with the same filters."
-        raise InvalidInput(msg)
+        raise not_of_a_listing(text)
     return cursor  # type: ignore[no-any-return]

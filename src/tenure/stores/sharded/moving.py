@@ -6,16 +6,14 @@ from collections.abc import Sequence
 
 import msgspec
 
-from tenure.errors import InvalidInput
 from tenure.stores.base import Page, Piece
+from tenure.stores.cursors import RESERVATIONS, STONES, TASKS, not_of_a_dump
 from tenure.stores.sharded import pointers
 from tenure.stores.sharded.merging import Cursor, Listing, Mark
 from tenure.stores.sharded.placing import Places
 from tenure.stores.sharded.shard import Shard
 from tenure.stores.sharded.together import by_shard, grouped
 from tenure.task import Task
-
-TASKS, STONES, RESERVATIONS = "tasks", "stones", "reservations"
 
 
 class Dumped(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -138,6 +136,5 @@ def _read_place(text: str | None, count: int) -> Dumped:
     except (msgspec.MsgspecError, UnicodeError):
         place = None
     if place is None or len(place.tasks.shards) != count or not 0 <= place.shard < count:
-        msg = f"{text!r} is no cursor of a dump. Use the one that came with the last piece."
-        raise InvalidInput(msg)
+        raise not_of_a_dump(text)
     return place

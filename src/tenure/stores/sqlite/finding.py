@@ -8,8 +8,9 @@ from typing import Any
 
 import msgspec
 
-from tenure.errors import DamagedRecord, InvalidInput
+from tenure.errors import DamagedRecord
 from tenure.stores.base import Page, Query
+from tenure.stores.cursors import not_of_a_listing
 from tenure.stores.sqlite.records import COLUMNS, DAMAGED, load, log
 from tenure.task import TaskStatus
 from tenure.times import to_micros
@@ -80,8 +81,5 @@ def _read_cursor(cursor: str, size: int) -> list[int]:
     except msgspec.MsgspecError:
         numbers = []
     if len(numbers) != size:
-        msg = (
-            f"{cursor!r} is no cursor of this listing. Use the one that came with the last page, with the same filters."
-        )
-        raise InvalidInput(msg)
+        raise not_of_a_listing(cursor)
     return numbers

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections import Counter
 from datetime import datetime
@@ -10,25 +9,23 @@ from typing import Any
 
 import msgspec
 
-from tenure.errors import DamagedRecord, InvalidInput
+from tenure.errors import DamagedRecord
 from tenure.idempotency import read_reservation
 from tenure.stores.base import Piece
+from tenure.stores.cursors import STONES, TASKS, dump_cursor, read_dump_cursor
 from tenure.stores.sqlite.bulk import run_many
 from tenure.stores.sqlite.inserting import known, reservation
 from tenure.stores.sqlite.records import count, let_next_go, load, statement
 from tenure.task import OPEN, Task, decode, encode
 from tenure.times import to_micros
 
-TASKS, STONES, RESERVATIONS = "tasks", "stones", "reservations"
-_NEXT: dict[str, tuple[str, Any] | None] = {TASKS: (STONES, ""), STONES: (RESERVATIONS, ""), RESERVATIONS: None}
-
 
 def dump(db: sqlite3.Connection, cursor: str | None, limit: int) -> Piece:
     """One page of one table; the cursor names the table and the last row."""
-    table, last = _read_cursor(cursor)
+    table, last = read_dump_cursor(cursor, 0)
     rows = db.execute(statement(f"dump_{table}"), (last, limit)).fetchall()
-    following = (table, rows[-1][0]) if len(rows) == limit else _NEXT[table]
-    piece = Piece([], [], [], [], following and json.dumps(following))
+    more = len(rows) == limit
+    piece = Piece([], [], [], [], dump_cursor(table, rows[-1][0] if more else None, more=more))
     for row in rows:
         try:
             if table == TASKS:
@@ -105,16 +102,3 @@ def _row(task: Task) -> tuple[Any, ...]:
 
 def _micros(moment: datetime | None) -> int | None:
     return None if moment is None else to_micros(moment)
-
-
-def _read_cursor(cursor: str | None) -> tuple[str, Any]:
-    if cursor is None:
-        return TASKS, 0
-    try:
-        table, last = json.loads(cursor)
-        if table in _NEXT and isinstance(last, int if table == TASKS else str):
-            return table, last
-    except (ValueError, TypeError):
-        pass
-    msg = f"{cursor!r} is no cursor of a dump. Use the one that came with the last piece."
-    raise InvalidInput(msg)
