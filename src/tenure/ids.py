@@ -60,16 +60,25 @@ def _begin_anew() -> None:
 os.register_at_fork(after_in_child=_begin_anew)
 
 
-def new_id(now: datetime, belongs_to: str | None = None, batch: str | None = None) -> str:
-    """A UUIDv7 of this instant. While the clock stands still or goes back, the last instant is counted on."""
-    batch = batch or new_batch()
-    place = _random.getrandbits(16) if belongs_to is None else bucket(belongs_to)
-    return f"{_series.next(to_micros(now) // 1000)}-{batch[:4]}-{batch[4:]}{place:04x}"
+class Batch:
+    """Makes the ids of what is submitted at one moment. They share twelve digits."""
+
+    __slots__ = ("_millisecond", "_shared")
+
+    def __init__(self, now: datetime) -> None:
+        self._millisecond = to_micros(now) // 1000
+        digits = f"{_VARIANT | _random.getrandbits(46):x}"
+        self._shared = f"-{digits[:4]}-{digits[4:]}"
+
+    def new_id(self, belongs_to: str | None = None) -> str:
+        """A UUIDv7 of that moment. While the clock stands still or goes back, the last one is counted on."""
+        place = _random.getrandbits(16) if belongs_to is None else bucket(belongs_to)
+        return f"{_series.next(self._millisecond)}{self._shared}{place:04x}"
 
 
-def new_batch() -> str:
-    """The digits that the ids of one batch share."""
-    return f"{_VARIANT | _random.getrandbits(46):x}"
+def new_id(now: datetime, belongs_to: str | None = None) -> str:
+    """The id of something that is alone in its batch."""
+    return Batch(now).new_id(belongs_to)
 
 
 def belonging_to(task_id: str, key: str) -> str:

@@ -30,7 +30,7 @@ HISTORY_TAIL = 100
 TRACEBACK_LIMIT = 8_000
 ERROR_LIMIT = 2_000
 
-Pending, Running = TaskStatus.Pending, TaskStatus.Running
+Pending, Running, Completed = TaskStatus.Pending, TaskStatus.Running, TaskStatus.Completed
 LAPSED = "lapsed"
 
 replace = msgspec.structs.replace
@@ -62,9 +62,12 @@ def claim(
     if task.status is not Pending or _is_late(task, now) or now < task.available_at:
         raise CannotClaim(task.id, task.status)
     fence = task.fence + 1 if fence is None else fence
-    return _next(
+    number = task.version + 1
+    return replace(
         task,
-        Event(task.version + 1, Running, now, "claimed", task.attempts + 1, fence, worker_id),
+        status=Running,
+        version=number,
+        history=_longer(task.history, Event(number, Running, now, "claimed", task.attempts + 1, fence, worker_id)),
         fence=fence,
         worker_id=worker_id,
         lease_expires_at=later(now, lease),
@@ -82,15 +85,24 @@ def renew(task: Task, fence: int, until: datetime) -> Task:
 
 def complete(task: Task, fence: int, output: msgspec.Raw, now: datetime) -> Task:
     """The handler returned. A claim that lapsed may still complete while nobody else has claimed."""
-    if task.status is TaskStatus.Completed and task.fence == fence:
+    if task.status is Completed and task.fence == fence:
         return task
     lapsed = task.status is Pending and task.fence == fence and task.history[-1].what == LAPSED
     if not lapsed:
         _require_owner(task, fence)
     worker = task.worker_id or task.history[-1].worker
     attempt = task.attempts if lapsed else task.attempts + 1
-    event = Event(task.version + 1, TaskStatus.Completed, now, "completed", attempt, fence, worker)
-    return _next(task, event, worker_id=None, lease_expires_at=None, completed_at=now, output_json=output)
+    number = task.version + 1
+    return replace(
+        task,
+        status=Completed,
+        version=number,
+        history=_longer(task.history, Event(number, Completed, now, "completed", attempt, fence, worker)),
+        worker_id=None,
+        lease_expires_at=None,
+        completed_at=now,
+        output_json=output,
+    )
 
 
 def fail(task: Task, fence: int, failure: Failure, policy: RetryPolicy | None, now: datetime, roll: float) -> Task:
@@ -267,11 +279,15 @@ def _event(
 
 
 def _next(task: Task, event: Event, **changes: Any) -> Task:
-    """The following version: one event more, the middle of a very long history left out."""
-    history = task.history
+    """The following version. The two transitions of every task, claim and completion, spell it out: keywords cost."""
+    return replace(task, status=event.status, version=event.number, history=_longer(task.history, event), **changes)
+
+
+def _longer(history: tuple[Event, ...], event: Event) -> tuple[Event, ...]:
+    """One event more; the middle of a very long history is left out."""
     if len(history) >= HISTORY_HEAD + HISTORY_TAIL:
         history = history[:HISTORY_HEAD] + history[HISTORY_HEAD + 1 :]
-    return replace(task, status=event.status, version=event.number, history=(*history, event), **changes)
+    return (*history, event)
 
 
 def _said(reason: str | None, by: str | None) -> str | None:

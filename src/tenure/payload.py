@@ -91,6 +91,10 @@ _PLAIN = frozenset({str, int, bool, type(None)})
 """Leaves that need no further look, by exact type: the quick way through a usual payload."""
 
 
+def _is_number(value: Any) -> bool:
+    return type(value) is float and math.isfinite(value)
+
+
 def _check(value: Any, path: str, depth: int) -> None:
     """Walk the value; every leaf must be a type that comes back from JSON as it went in."""
     if not depth:
@@ -101,11 +105,11 @@ def _check(value: Any, path: str, depth: int) -> None:
             if not isinstance(key, str):
                 msg = f"{path} has the key {key!r}, which is no string. JSON objects have string keys only."
                 raise InvalidInput(msg)
-            if type(item) not in _PLAIN:
+            if type(item) not in _PLAIN and not _is_number(item):
                 _check(item, f"{path}.{key}", depth - 1)
     elif isinstance(value, (list, tuple)):
         for index, item in enumerate(value):
-            if type(item) not in _PLAIN:
+            if type(item) not in _PLAIN and not _is_number(item):
                 _check(item, f"{path}[{index}]", depth - 1)
     elif isinstance(value, float):
         if not math.isfinite(value):

@@ -76,13 +76,15 @@ class Form(msgspec.Struct, frozen=True):
     now: datetime
     words: dict[str, Any]
     plain: bool
-    batch: str = msgspec.field(default_factory=ids.new_batch)
+    batch: ids.Batch
+    drafts: dict[str, Task] = msgspec.field(default_factory=dict)
+    """By type: what all tasks of that type which are made from this form have in common."""
 
     @classmethod
     def read(cls, options: SubmitOptions, now: datetime) -> Form:
         """Check the options; `now` is the store's time."""
         if not options:
-            return cls(options, now, {"available_at": now}, plain=True)
+            return cls(options, now, {"available_at": now}, plain=True, batch=ids.Batch(now))
         if unknown := set(options) - KNOWN_OPTIONS:
             msg = f"Unknown option {', '.join(sorted(unknown))}. Known: {', '.join(sorted(KNOWN_OPTIONS))}."
             raise InvalidInput(msg)
@@ -94,7 +96,7 @@ class Form(msgspec.Struct, frozen=True):
         _keep(options)
         _scope(options)
         plain = all(options.get(name) is None for name in ("task_id", "idempotency_key", "slot"))
-        return cls(options, now, words, plain)
+        return cls(options, now, words, plain, ids.Batch(now))
 
     def fill(self, type: str, input: Any, size_limit: int) -> Submission:  # noqa: A002 - the contract's names
         """The submission of one task."""
@@ -102,12 +104,13 @@ class Form(msgspec.Struct, frozen=True):
         if (size := payload.size(raw)) > size_limit:
             msg = f"input has {size} bytes of JSON; this store takes up to {size_limit}. Keep it elsewhere and submit a reference."
             raise InvalidInput(msg)
+        draft = self.drafts.get(type) if isinstance(type, str) else None
+        if draft is None:
+            draft = lifecycle.submit(now=self.now, id="", type=_name("type", type), **self.words)
+            self.drafts[type] = draft
         chosen_id = self.options.get("task_id")
-        if chosen_id is None:
-            task_id = ids.new_id(self.now, self.words.get("ordering_key"), self.batch)
-        else:
-            task_id = _name("task_id", chosen_id)
-        task = lifecycle.submit(now=self.now, id=task_id, type=_name("type", type), input_json=raw, **self.words)
+        task_id = self.batch.new_id(draft.ordering_key) if chosen_id is None else _name("task_id", chosen_id)
+        task = msgspec.structs.replace(draft, id=task_id, input_json=raw)
         return Submission(task) if self.plain else _reserved(task, self.options, self.now)
 
 

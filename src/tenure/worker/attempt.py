@@ -161,7 +161,7 @@ class Attempt:
         except InvalidInput as error:
             self.error = error
             return self._failed(not_json(error))
-        if (size := payload.size(output)) > (limit := context.queue.store.size_limit):
+        if output is not payload.NULL and (size := payload.size(output)) > (limit := context.queue.store.size_limit):
             msg = f"the output has {size} bytes of JSON; this store takes up to {limit}. Keep it elsewhere and return a reference."
             self.error = InvalidInput(msg)
             return self._failed(Failure(msg, permanent=True))

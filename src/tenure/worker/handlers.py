@@ -61,7 +61,7 @@ class Handler(msgspec.Struct, frozen=True):
 
     def read(self, raw: msgspec.Raw) -> Any:
         """The input as its annotation wants it; pydantic's error tells what does not fit."""
-        return payload.from_json(raw) if self.adapter is None else self.adapter.validate_json(bytes(raw))
+        return payload.from_json(raw) if self.adapter is None else self.adapter.validator.validate_json(bytes(raw))
 
 
 def make_handler(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from itertools import chain
@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from tenure.errors import DamagedRecord
-from tenure.lifecycle import later
+from tenure.lifecycle import Completed, Running, later
 from tenure.payload import NULL
 from tenure.stores.base import Change, Hold, Renewal, remembered
 from tenure.stores.sqlite.bulk import run_many
@@ -25,39 +25,48 @@ from tenure.times import to_micros
 def swap(db: sqlite3.Connection, changes: Sequence[Change]) -> list[bool]:
     """Replace the versions that fit, keep the counts, and let the next of each ordering key go."""
     done = _replace(db, changes)
+    made = [(change.before, change.after) for change, fitted in zip(changes, done, strict=True) if fitted]
     counts: Counter[Lane] = Counter()
-    keys: dict[str, None] = {}
-    for change, fitted in zip(changes, done, strict=True):
-        if fitted:
-            before, after = change.before, change.after
-            if before.status is not after.status:
-                counts[before.queue, before.type, before.status] -= 1
-                counts[after.queue, after.type, after.status] += 1
-            if after.ordering_key is not None and (before.status in OPEN or after.status in OPEN):
-                keys[after.ordering_key] = None
+    moves = Counter([(before.queue, before.type, before.status, after.status) for before, after in made])
+    for (queue, type_, was, is_), number in moves.items():
+        counts[queue, type_, was] -= number
+        counts[queue, type_, is_] += number
     count(db, counts)
-    for key in keys:
+    for key in dict.fromkeys(after.ordering_key for before, after in made if _may_let_go(before, after)):
         let_next_go(db, key)
     return done
 
 
+def _may_let_go(before: Task, after: Task) -> bool:
+    """Whether another task of the same ordering key may have its turn now."""
+    return after.ordering_key is not None and (before.status in OPEN or after.status in OPEN)
+
+
 def _replace(db: sqlite3.Connection, changes: Sequence[Change]) -> list[bool]:
-    """Nearly always every version fits, and few statements do it; otherwise each is tried alone."""
-    finished = [_finish_row(change) for change in changes if _completes_a_claim(change)]
-    changed = [_swap_row(change) for change in changes if not _completes_a_claim(change)]
+    """Nearly always every version fits, and few statements do it; otherwise each is tried alone.
+
+    Most tasks are claimed once and complete: of those, columns can say all that happened.
+    """
+    finished: defaultdict[tuple[int, datetime | None], list[str]] = defaultdict(list)
+    returned, changed = [], []
+    for change in changes:
+        before, after = change.before, change.after
+        if after.status is not Completed or before.status is not Running or before.progress is not None:
+            changed.append(_swap_row(change))
+        elif after.output_json is not NULL:
+            returned.append(_return_row(change))
+        else:
+            finished[before.version, after.completed_at].append(after.id)
     db.execute("SAVEPOINT swap")
     done = [True] * len(changes)
-    if run_many(db, statement("finish"), finished) + run_many(db, statement("swap"), changed) != len(changes):
+    number = run_many(db, statement("return"), returned) + run_many(db, statement("swap"), changed)
+    for (version, moment), ids in finished.items():
+        number += db.execute(statement("finish"), (_stamp(moment), version, json.dumps(ids))).rowcount
+    if number != len(changes):
         db.execute("ROLLBACK TO swap")
         done = [db.execute(statement("swap"), _swap_row(change)).rowcount == 1 for change in changes]
     db.execute("RELEASE swap")
     return done
-
-
-def _completes_a_claim(change: Change) -> bool:
-    """Whether columns can say all that happened: most tasks are claimed once and complete."""
-    before, after = change.before, change.after
-    return after.status is TaskStatus.Completed and before.status is TaskStatus.Running and before.progress is None
 
 
 def renew(db: sqlite3.Connection, renewals: Sequence[Renewal], now: datetime) -> list[Hold]:
@@ -137,10 +146,13 @@ def _lane(task: Task) -> Lane:
     return task.queue, task.type, task.status
 
 
-def _finish_row(change: Change) -> tuple[Any, ...]:
+def _return_row(change: Change) -> tuple[Any, ...]:
     task = change.after
-    output = None if task.output_json is NULL else bytes(task.output_json)
-    return task.id, change.before.version, to_micros(task.completed_at or task.updated_at), output
+    return task.id, change.before.version, _stamp(task.completed_at), bytes(task.output_json)
+
+
+def _stamp(moment: datetime | None) -> int | None:
+    return None if moment is None else to_micros(moment)
 
 
 def _swap_row(change: Change) -> tuple[Any, ...]:
@@ -152,8 +164,8 @@ def _swap_row(change: Change) -> tuple[Any, ...]:
         task.fence,
         None if task.available_at is before.available_at else to_micros(task.available_at),
         None if (late := task.expires_at) is before.expires_at or late is None else to_micros(late),
-        None if task.lease_expires_at is None else to_micros(task.lease_expires_at),
-        None if (ended_at := task.ended_at) is None else to_micros(ended_at),
+        _stamp(task.lease_expires_at),
+        _stamp(task.ended_at),
         task.worker_id,
         task.cancel_requested,
         encode(task),

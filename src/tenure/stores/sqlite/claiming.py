@@ -30,21 +30,21 @@ def take(db: sqlite3.Connection, want: Want, now: datetime) -> Claimed:
     The tasks are returned as they were found; `lifecycle.claim` says what they are now.
     """
     settled = _settle_overdue(db, now)
-    found: list[Task] = []
+    numbers, found = _due(db, want, now, want.count)
     seqs: defaultdict[int | None, list[int]] = defaultdict(list)
-    counts: Counter[Lane] = Counter()
-    for seq, task in _due(db, want, now, want.count):
-        found.append(task)
+    for seq, task in zip(numbers, found, strict=True):
         seqs[want.types[task.type]].append(seq)
-        counts[task.queue, task.type, "pending"] -= 1
-        counts[task.queue, task.type, "running"] += 1
+    counts: Counter[Lane] = Counter()
+    for (queue, type_), number in Counter([(task.queue, task.type) for task in found]).items():
+        counts[queue, type_, "pending"] -= number
+        counts[queue, type_, "running"] += number
     claim = {
         "now": to_micros(now),
         "lease_end": to_micros(lifecycle.later(now, want.lease)),
         "worker_id": want.worker_id,
     }
-    for policy_max, numbers in seqs.items():
-        db.execute(statement("claim"), {**claim, "policy_max": policy_max, "seqs": json.dumps(numbers)})
+    for policy_max, taken in seqs.items():
+        db.execute(statement("claim"), {**claim, "policy_max": policy_max, "seqs": json.dumps(taken)})
     count(db, counts)
     return Claimed(found, settled, None if found else _next_due(db, want, now))
 
@@ -64,7 +64,7 @@ def _next_due(db: sqlite3.Connection, want: Want, now: datetime) -> datetime | N
     return None if first is None else from_micros(first)
 
 
-def _due(db: sqlite3.Connection, want: Want, now: datetime, limit: int) -> Iterable[tuple[int, Task]]:
+def _due(db: sqlite3.Connection, want: Want, now: datetime, limit: int) -> tuple[list[int], list[Task]]:
     """The tasks that run next, in order. One that cannot be read is set aside, and the search is made again."""
     while True:
         try:
@@ -76,8 +76,8 @@ def _due(db: sqlite3.Connection, want: Want, now: datetime, limit: int) -> Itera
             limit //= 2
             continue
         if seqs is None:
-            return ()
-        numbers = [int(seq) for seq in seqs.split(",")]
+            return [], []
+        numbers = list(map(int, seqs.split(",")))
         try:
             tasks = _tasks_decoder.decode(records)
         except (msgspec.MsgspecError, UnicodeDecodeError):
@@ -87,13 +87,13 @@ def _due(db: sqlite3.Connection, want: Want, now: datetime, limit: int) -> Itera
             and "\0".join([task.ordering_key for task in tasks if task.ordering_key is not None]) == (keys or "")
             and all(task.format <= FORMAT and task.history and can_claim(task, want, now) for task in tasks)
         ):
-            return zip(numbers, tasks, strict=True)
-        readable = _one_by_one(db, numbers, want, now)
-        if len(readable) == len(numbers):
-            return readable
+            return numbers, tasks
+        tasks = _one_by_one(db, numbers, want, now)
+        if len(tasks) == len(numbers):
+            return numbers, tasks
 
 
-def _one_by_one(db: sqlite3.Connection, numbers: list[int], want: Want, now: datetime) -> list[tuple[int, Task]]:
+def _one_by_one(db: sqlite3.Connection, numbers: list[int], want: Want, now: datetime) -> list[Task]:
     """Read what cannot be read together, and set the damaged ones aside.
 
     In an application's file whose texts are UTF-16, all of them are sound.
@@ -106,7 +106,7 @@ def _one_by_one(db: sqlite3.Connection, numbers: list[int], want: Want, now: dat
             task = decode(record, task_id)
             if (task.id, task.ordering_key) != (task_id, key) or not can_claim(task, want, now):
                 raise DamagedRecord(task_id, ANOTHER)
-            readable.append((seq, task))
+            readable.append(task)
         except DamagedRecord as damage:
             set_aside(db, seq, damage, now)
     return readable

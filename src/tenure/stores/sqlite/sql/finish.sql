@@ -1,6 +1,4 @@
--- finish.sql: completed tasks whose records know neither of their claim nor of its end. An output of null is not stored.
+-- finish.sql: completed tasks whose records know neither of their claim nor of its end, and that returned nothing.
 UPDATE tenure_tasks
-SET status = 'completed', version = version + 1, ended_at = new.column3, lease_expires_at = NULL, output = new.column4
-FROM (VALUES (?, ?, ?, ?)) AS new
-WHERE tenure_tasks.id = new.column1 AND tenure_tasks.version = new.column2
-    AND status = 'running' AND claimed_at IS NOT NULL
+SET status = 'completed', version = version + 1, ended_at = ?, lease_expires_at = NULL
+WHERE version = ? AND status = 'running' AND claimed_at IS NOT NULL AND id IN (SELECT value FROM json_each(?))
