@@ -226,6 +226,9 @@ class Run:
             backoff.reset()
             unsure = claimed.unsure
             self._take(claimed, sent)
+            if 0 < len(claimed.tasks) < count:
+                # No more wait: those that were taken begin before the store is asked again.
+                await asyncio.sleep(0)
             if not claimed.tasks and not claimed.overdue:
                 if self.until_idle and idle and not self.held:
                     return

@@ -32,14 +32,10 @@ def swap(db: sqlite3.Connection, changes: Sequence[Change]) -> list[bool]:
         counts[queue, type_, was] -= number
         counts[queue, type_, is_] += number
     count(db, counts)
-    for key in dict.fromkeys(after.ordering_key for before, after in made if _may_let_go(before, after)):
-        let_next_go(db, key)
+    for key in {after.ordering_key: None for before, after in made if before.status in OPEN or after.status in OPEN}:
+        if key is not None:
+            let_next_go(db, key)
     return done
-
-
-def _may_let_go(before: Task, after: Task) -> bool:
-    """Whether another task of the same ordering key may have its turn now."""
-    return after.ordering_key is not None and (before.status in OPEN or after.status in OPEN)
 
 
 def _replace(db: sqlite3.Connection, changes: Sequence[Change]) -> list[bool]:
