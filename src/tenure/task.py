@@ -189,6 +189,7 @@ class _Format(msgspec.Struct):
 _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Task)
+_many_decoder = msgspec.json.Decoder(list[Task])
 _patient_reader = Reader(Task)
 _format_decoder = msgspec.json.Decoder(_Format)
 encode = _encoder.encode
@@ -203,6 +204,15 @@ def decode(record: bytes | msgspec.Raw, task_id: str = "?") -> Task:
     if task.format > FORMAT or not task.history:
         return _decode_patiently(record, task_id)
     return task
+
+
+def decode_many(records: bytes) -> list[Task]:
+    """Read a JSON array of stored records in one step; if any of them needs a closer look, none is read."""
+    try:
+        tasks = _many_decoder.decode(records)
+    except _UNREADABLE:
+        return []
+    return tasks if all(task.format <= FORMAT and task.history for task in tasks) else []
 
 
 def _decode_patiently(record: bytes | msgspec.Raw, task_id: str) -> Task:

@@ -6,6 +6,7 @@ import pytest
 
 from tenure import DamagedRecord
 from tenure.sweeper import Sweeper
+from tenure.task import encode
 from tenure.testing.conformance.steps import ask, brought_to, claim, ids
 
 
@@ -20,7 +21,7 @@ async def set_aside(queue):
     return [note.key for note in await queue.store.notes("damaged")]
 
 
-@pytest.mark.parametrize("bytes_", [b"", b"{}", b"{not json", b"\xff\xfe", b'{"format": 99}'])
+@pytest.mark.parametrize("bytes_", [b"", b"{}", b"{not json", b"\xff\xfe", b"1],[2", b'{"format": 99}'])
 async def test_a_claim_passes_over_it(queue, bytes_):
     first = await queue.submit("greet", "damaged")
     second = await queue.submit("greet", "sound")
@@ -30,6 +31,16 @@ async def test_a_claim_passes_over_it(queue, bytes_):
     assert (await queue.counts())["pending"] == 0
     assert (await queue.counts())["running"] == 1
     with pytest.raises(DamagedRecord):
+        await queue.get(first.id)
+
+
+async def test_a_record_of_another_task_is_set_aside(queue):
+    first, second, third = [await queue.submit("greet", number) for number in range(3)]
+    await damage(queue, first, encode(second))
+    await damage(queue, third, encode(second) + b"," + encode(third))
+    assert ids(await claim(queue.store, 3)) == [second.id]
+    assert sorted(await set_aside(queue)) == [first.id, third.id]
+    with pytest.raises(DamagedRecord, match="another one than its row says"):
         await queue.get(first.id)
 
 

@@ -5,6 +5,8 @@ import sqlite3
 import pytest
 
 from tenure import DamagedRecord, TaskStatus, Worker
+from tenure.task import encode
+from tenure.testing.conformance.steps import claim, ids
 
 
 def damage(path, task_id, record):
@@ -47,6 +49,16 @@ async def test_a_damaged_record_is_set_aside_and_reported_and_the_others_go_on(q
         (kept,) = look.execute("SELECT record FROM tenure_tasks WHERE id = ?", (tasks[2].id,)).fetchone()
     look.close()
     assert kept == record
+
+
+async def test_a_record_of_another_task_is_set_aside(queue, path):
+    first, second, third = [await queue.submit("greet", number) for number in range(3)]
+    damage(path, first.id, encode(second))
+    damage(path, third.id, encode(second) + b"," + encode(third))
+    assert ids(await claim(queue.store, 3)) == [second.id]
+    assert sorted(note.key for note in await queue.store.notes("damaged")) == [first.id, third.id]
+    with pytest.raises(DamagedRecord, match="another one than its row says"):
+        await queue.get(first.id)
 
 
 async def test_a_record_of_a_newer_format_is_left_for_those_who_can_read_it(queue, path):

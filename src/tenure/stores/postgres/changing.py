@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from tenure.errors import DamagedRecord
+from tenure.lifecycle import Completed, Running
 from tenure.payload import NULL
 from tenure.stores.base import Change, Hold, Note, Renewal, remembered
 from tenure.stores.postgres.noting import put_note
@@ -30,22 +31,22 @@ from tenure.task import Task, TaskStatus, encode
 Lane = tuple[str, str, str]
 
 
-def kinds(changes: Sequence[Change]) -> list[tuple[str, list[Change]]]:
-    """Changes by the statement that makes them. A batch of one kind, which is nearly every batch, is one statement.
+def kinds(changes: Sequence[Change]) -> list[tuple[str, list[int]]]:
+    """The numbers of the changes by the statement that makes them: for nearly every batch it is a single one.
 
     Two changes of one task cannot be made by one statement: then each goes alone, in order.
     """
     if len({change.after.id for change in changes}) < len(changes):
-        return [(_kind(change), [change]) for change in changes]
-    groups: dict[str, list[Change]] = {}
-    for change in changes:
-        groups.setdefault(_kind(change), []).append(change)
+        return [(_kind(change), [number]) for number, change in enumerate(changes)]
+    groups: defaultdict[str, list[int]] = defaultdict(list)
+    for number, change in enumerate(changes):
+        groups[_kind(change)].append(number)
     return list(groups.items())
 
 
 def _kind(change: Change) -> str:
     before, after = change.before, change.after
-    if after.status is TaskStatus.Completed and before.status is TaskStatus.Running and before.progress is None:
+    if after.status is Completed and before.status is Running and before.progress is None:
         # Most tasks are claimed once and complete: then columns can say all that happened.
         return "finish"
     if before.status.ended:
@@ -54,16 +55,22 @@ def _kind(change: Change) -> str:
 
 
 async def swap(
-    db: Database, statements: Statements, groups: Sequence[tuple[str, list[Change]]]
-) -> Counter[tuple[str, int]]:
-    """Make changes; answers with (id, new version) of those that were made."""
-    done: Counter[tuple[str, int]] = Counter()
-    for kind, changes in groups:
-        rows = [_ROWS[kind](change) for change in changes]
-        ((ids, _),) = await db.fetch(statements(kind), *columns(rows, 0))
-        made = {plain(task_id) for task_id in ids or ()}
-        done.update((change.after.id, change.after.version) for change in changes if change.after.id in made)
+    db: Database, statements: Statements, changes: Sequence[Change], groups: Sequence[tuple[str, list[int]]]
+) -> list[bool]:
+    """Make changes, by their `kinds`; answers which of them were made."""
+    done = [True] * len(changes)
+    for kind, numbers in groups:
+        rows = [_ROWS[kind](changes[number]) for number in numbers]
+        ((ids, _),) = await db.fetch(statements(kind), *columns(rows, 0, once=_ALIKE if kind == "finish" else ()))
+        if ids is not None:
+            made = {plain(task_id) for task_id in ids}
+            for number in numbers:
+                done[number] = changes[number].after.id in made
     return done
+
+
+_ALIKE = (1, 2)
+"""Version and end, which the completions of a batch mostly share."""
 
 
 def _common(change: Change) -> tuple[Any, ...]:

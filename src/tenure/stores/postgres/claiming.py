@@ -10,8 +10,8 @@ from tenure import lifecycle
 from tenure.errors import DamagedRecord
 from tenure.stores.base import Change, Want, can_claim
 from tenure.stores.postgres.changing import kinds, overdue, set_aside, swap
-from tenure.stores.postgres.records import Database, Statements, column, micros, plain
-from tenure.task import Task, decode
+from tenure.stores.postgres.records import ANOTHER, Database, Statements, column, micros, plain, read
+from tenure.task import Task, decode_many
 
 OVERDUE_LIMIT = 1000
 
@@ -49,23 +49,34 @@ async def claim(
 
 
 def _read(rows: Sequence[Any], want: Want) -> Answer:
-    now, turns, late, first, _, _, next_due = rows[0]
-    tasks: list[Task] = []
-    damages = []
-    for _, _, _, _, task_id, record, _ in rows if first is not None else ():
+    _, _, now, turns, late, next_due = rows[0]
+    ids = [plain(row[0]) for row in rows[1:]]
+    records = [row[1] for row in rows[1:]]
+    tasks = decode_many(b"[" + b",".join(records) + b"]")
+    damages: list[DamagedRecord] = []
+    if [task.id for task in tasks] != ids or not all(can_claim(task, want, now) for task in tasks):
+        tasks, damages = _read_one_by_one(ids, records, want, now)
+    claimed = [
+        lifecycle.claim(task, worker_id=want.worker_id, now=now, lease=want.lease, policy_max=want.types[task.type])
+        for task in tasks
+    ]
+    return Answer(now, turns, late, claimed, damages, next_due)
+
+
+def _read_one_by_one(
+    ids: list[str], records: list[bytes], want: Want, now: datetime
+) -> tuple[list[Task], list[DamagedRecord]]:
+    tasks, damages = [], []
+    for task_id, record in zip(ids, records, strict=True):
         try:
-            task = decode(record, plain(task_id))
+            task = read(record, task_id)
             if not can_claim(task, want, now):
-                raise DamagedRecord(plain(task_id), "it is another one than its row says")
+                raise DamagedRecord(task_id, ANOTHER)
         except DamagedRecord as damage:
             damages.append(damage)
-            continue
-        tasks.append(
-            lifecycle.claim(
-                task, worker_id=want.worker_id, now=now, lease=want.lease, policy_max=want.types[task.type]
-            )
-        )  # fmt: skip
-    return Answer(now, turns, late, tasks, damages, next_due)
+        else:
+            tasks.append(task)
+    return tasks, damages
 
 
 async def settle_overdue(db: Database, statements: Statements, now: datetime) -> list[Task]:
@@ -74,5 +85,5 @@ async def settle_overdue(db: Database, statements: Statements, now: datetime) ->
     for damage in damages:
         await set_aside(db, statements, damage, now)
     changes = [Change(task, after) for task in tasks if (after := lifecycle.overdue(task, now))]
-    done = await swap(db, statements, kinds(changes))
-    return [change.after for change in changes if done[change.after.id, change.after.version]]
+    done = await swap(db, statements, changes, kinds(changes))
+    return [change.after for change, made in zip(changes, done, strict=True) if made]

@@ -138,10 +138,13 @@ async def known(db: Database, statements: Statements, ids: Iterable[str], now: d
 
 async def _insert_tasks(db: Database, statements: Statements, tasks: list[Task]) -> set[str]:
     tags = [(column(task.id), column(tag)) for task in tasks if task.tags for tag in task.tags]
-    ((added, _),) = await db.fetch(
-        statements("insert"), *columns([_row(task) for task in tasks], 9), *columns(tags, 2)
-    )  # fmt: skip
-    return {plain(task_id) for task_id in added or ()}
+    rows = [_row(task) for task in tasks]
+    ((added, _),) = await db.fetch(statements("insert"), *columns(rows, 9, once=_ALIKE), *columns(tags, 2))
+    return {task.id for task in tasks} if added is None else {plain(task_id) for task_id in added}
+
+
+_ALIKE = (1, 2, 4)
+"""Queue, type and time, which the tasks of a batch often share."""
 
 
 def _row(task: Task) -> tuple[Any, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from datetime import datetime, timedelta
 from functools import cache
 from typing import Any, Protocol
@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import msgspec
 
 from tenure import lifecycle
+from tenure.errors import DamagedRecord
 from tenure.payload import NULL
 from tenure.stores import sql
 from tenure.stores.postgres.address import DEFAULT_SCHEMA
@@ -19,6 +20,7 @@ from tenure.task import Progress, Task, TaskStatus, decode
 
 PACKAGE = "tenure.stores.postgres"
 DAMAGED = "damaged"
+ANOTHER = "it is another one than its row says"
 
 log = logging.getLogger("tenure.store")
 _progress_decoder = msgspec.json.Decoder(Progress)
@@ -57,6 +59,14 @@ def in_schema(text: str, schema: str) -> str:
     return text.replace(f"{DEFAULT_SCHEMA}.", f'"{schema}".')
 
 
+def read(record: bytes, task_id: str) -> Task:
+    """The record of a row with this id."""
+    task = decode(record, task_id)
+    if task.id != task_id:
+        raise DamagedRecord(task_id, ANOTHER)
+    return task
+
+
 def load(row: Any) -> Task:
     """A row of `everything` as a task.
 
@@ -65,7 +75,7 @@ def load(row: Any) -> Task:
     ended_at, finished_by, output = row[9:12]
     if finished_by is None:
         return load_open(row)
-    task, version = decode(row[1], plain(row[0])), row[2]
+    task, version = read(row[1], plain(row[0])), row[2]
     if task.version < version - 1:
         task = lifecycle.claim(
             task, worker_id=plain(finished_by), now=row[6], lease=timedelta(0), policy_max=row[7]
@@ -80,7 +90,7 @@ def load_open(row: Any) -> Task:
     While a task runs, lease and progress are newer in their columns than in the record.
     """
     task_id, record, version, lease_end, progress, worker_id, claimed_at, policy_max = row[:8]
-    task = decode(record, plain(task_id))
+    task = read(record, plain(task_id))
     if worker_id is None:
         return task
     if task.version < version:
@@ -133,14 +143,20 @@ def micros(lease: timedelta) -> int:
     return min(lease, _LONGEST) // timedelta(microseconds=1)
 
 
-def columns(rows: Sequence[Sequence[Any]], width: int) -> list[tuple[Any, ...] | None]:
+def columns(rows: Sequence[Sequence[Any]], width: int, once: Container[int] = ()) -> list[tuple[Any, ...] | None]:
     """Rows as one array per column, which is how a statement takes many of them.
 
     A column without a value in any row is sent as no array at all, which means the same and costs nothing.
+    Of the columns that are named in `once`, what is the same in all rows is sent once: the statement knows.
     """
     if not rows:
         return [()] * width
-    return [None if all(value is None for value in values) else values for values in zip(*rows, strict=True)]
+    arrays: list[tuple[Any, ...] | None] = []
+    for number, values in enumerate(zip(*rows, strict=True)):
+        first = values[0]
+        alike = (first is None or number in once) and all(value is first for value in values)
+        arrays.append(values if not alike else None if first is None else (first,))
+    return arrays
 
 
 def optional_key(text: str | None) -> str | None:

@@ -145,13 +145,9 @@ class PostgresStore(Store):
         if not changes:
             return []
         groups = kinds(changes)
-        done = await self._write(lambda db: swap(db, self._statements, groups), in_transaction=len(groups) > 1)
-        answers = []
-        for change in changes:
-            made = (change.after.id, change.after.version)
-            answers.append(done[made] > 0)
-            done[made] -= 1
-        return answers
+        return await self._write(
+            lambda db: swap(db, self._statements, changes, groups), in_transaction=len(groups) > 1
+        )  # fmt: skip
 
     async def renew(self, renewals: Sequence[Renewal]) -> list[Hold]:
         if not renewals:

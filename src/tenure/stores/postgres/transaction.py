@@ -73,7 +73,8 @@ class PostgresTransaction(Transaction):
             raise TaskNotFound(task_id)
         after = rule(task, now)
         if after is not task:
-            made = await swap(self.connection, self._statements, kinds([Change(task, after)]))
+            changes = [Change(task, after)]
+            (made,) = await swap(self.connection, self._statements, changes, kinds(changes))
             assert made, "the row was locked"
         return after
 

@@ -9,19 +9,15 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
-import msgspec
-
 from tenure import lifecycle
 from tenure.errors import DamagedRecord
 from tenure.stores.base import PAUSE, Change, Claimed, Want, can_claim, paused_queues
 from tenure.stores.sqlite.changing import overdue, swap
 from tenure.stores.sqlite.records import ANOTHER, Lane, count, notes, set_aside, statement
-from tenure.task import FORMAT, Task, decode
+from tenure.task import Task, decode, decode_many
 from tenure.times import from_micros, to_micros
 
 OVERDUE_LIMIT = 1000
-
-_tasks_decoder = msgspec.json.Decoder(list[Task])
 
 
 def take(db: sqlite3.Connection, want: Want, now: datetime) -> Claimed:
@@ -78,14 +74,11 @@ def _due(db: sqlite3.Connection, want: Want, now: datetime, limit: int) -> tuple
         if seqs is None:
             return [], []
         numbers = list(map(int, seqs.split(",")))
-        try:
-            tasks = _tasks_decoder.decode(records)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
-            tasks = []
+        tasks = decode_many(records)
         if (
             "\0".join([task.id for task in tasks]) == ids
             and "\0".join([task.ordering_key for task in tasks if task.ordering_key is not None]) == (keys or "")
-            and all(task.format <= FORMAT and task.history and can_claim(task, want, now) for task in tasks)
+            and all(can_claim(task, want, now) for task in tasks)
         ):
             return numbers, tasks
         tasks = _one_by_one(db, numbers, want, now)

@@ -5,6 +5,7 @@
 -- Rows locked by another claim are skipped, so concurrent workers never wait for each other.
 -- When a lease has run out, a deadline has passed or a turn is to be given, nothing is taken: that comes first,
 -- unless $8 says that it was tried and others hold it up.
+-- The first row of the answer tells about the search, each of the others is a task.
 -- $1 is the time of a test's clock, or NULL for the server's own; $4 are the limits of the types' retry policies.
 WITH RECURSIVE moment (now, turns, overdue) AS MATERIALIZED (
     SELECT coalesce($1::timestamptz, statement_timestamp()),
@@ -90,16 +91,22 @@ counted AS (
     FROM (SELECT queue, type, count(*) AS size FROM claimed GROUP BY queue, type) AS lanes,
         (VALUES ('pending', -1), ('running', 1)) AS moved (status, sign)
 )
-SELECT moment.now, moment.turns, moment.overdue, claimed.seq, claimed.id, claimed.record,
-    CASE WHEN claimed.seq IS NULL THEN (
-        SELECT min((
-            SELECT available_at FROM tenure.tasks
-            WHERE status = 'pending' AND NOT blocked
-                AND queue = lane.queue AND type = lane.type AND priority = lane.priority
-                AND available_at > coalesce($1::timestamptz, statement_timestamp())
-            ORDER BY available_at LIMIT 1
-        ))
-        FROM lane WHERE lane.priority IS NOT NULL
-    ) END AS next_due
-FROM moment LEFT JOIN claimed ON true
-ORDER BY claimed.priority DESC, claimed.available_at, claimed.seq
+SELECT id, record, now, turns, overdue, next_due
+FROM (
+    SELECT NULL AS id, NULL AS record, now, turns, overdue,
+        CASE WHEN NOT EXISTS (SELECT FROM claimed) THEN (
+            SELECT min((
+                SELECT available_at FROM tenure.tasks
+                WHERE status = 'pending' AND NOT blocked
+                    AND queue = lane.queue AND type = lane.type AND priority = lane.priority
+                    AND available_at > coalesce($1::timestamptz, statement_timestamp())
+                ORDER BY available_at LIMIT 1
+            ))
+            FROM lane WHERE lane.priority IS NOT NULL
+        ) END AS next_due,
+        NULL AS priority, NULL AS available_at, NULL AS seq
+    FROM moment
+    UNION ALL
+    SELECT id, record, NULL, NULL, NULL, NULL, priority, available_at, seq FROM claimed
+) AS answer
+ORDER BY id IS NOT NULL, priority DESC, available_at, seq

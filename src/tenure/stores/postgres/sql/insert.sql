@@ -1,5 +1,5 @@
--- insert.sql: new tasks, in this order, where their ids are not there yet; answers with the ids that were new.
--- Without a priority it is 0, and without a time the task is due when it is submitted.
+-- insert.sql: new tasks, in this order, where their ids are not there yet; answers with the ids that were new, unless all were.
+-- A queue, type or time of submit that all of them share may be given once. Without a priority it is 0, and without a time the task is due when it is submitted.
 -- A task with an ordering key waits until its key has been given a turn. $10 and $11 are ids and tags side by side.
 WITH new AS (
     SELECT * FROM unnest(
@@ -13,8 +13,9 @@ added AS (
     INSERT INTO tenure.tasks
         (id, queue, type, priority, blocked, created_at, available_at, expires_at, ordering_key, record,
          version, status, attempts, fence)
-    SELECT id, queue, type, coalesce(priority, 0), ordering_key IS NOT NULL, created_at,
-        coalesce(available_at, created_at), expires_at, ordering_key, record, 1, 'pending', 0, 0
+    SELECT id, coalesce(queue, ($2::text[])[1]), coalesce(type, ($3::text[])[1]), coalesce(priority, 0),
+        ordering_key IS NOT NULL, coalesce(created_at, ($5::timestamptz[])[1]),
+        coalesce(available_at, created_at, ($5::timestamptz[])[1]), expires_at, ordering_key, record, 1, 'pending', 0, 0
     FROM new WHERE NOT EXISTS (SELECT FROM tenure.ended WHERE ended.id = new.id)
     ORDER BY place
     ON CONFLICT (id) DO NOTHING
@@ -32,6 +33,6 @@ tagged AS (
     INSERT INTO tenure.tags (tag, seq)
     SELECT tag, seq FROM unnest($10::text[], $11::text[]) AS tagging (id, tag) JOIN added USING (id)
 )
-SELECT array_agg(id),
+SELECT CASE WHEN count(*) < cardinality($1::text[]) THEN coalesce(array_agg(id), '{}') END,
     CASE WHEN count(*) > 0 AND EXISTS (SELECT FROM tenure.listeners) THEN pg_notify('tenure.news', '') END
 FROM added

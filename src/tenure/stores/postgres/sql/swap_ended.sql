@@ -1,5 +1,5 @@
 -- swap_ended.sql: the next versions of ended tasks, where the expected ones are still there.
--- Answers with the ids that were changed.
+-- Answers with the ids that were changed, unless all were.
 WITH changed AS (
     UPDATE tenure.ended
     SET version = new.version, status = new.status, ended_at = new.ended_at, record = new.record,
@@ -15,6 +15,6 @@ counted AS (
     FROM changed CROSS JOIN LATERAL (VALUES (was, -1), (status, 1)) AS moved (status, change)
     WHERE was <> changed.status GROUP BY queue, type, moved.status
 )
-SELECT array_agg(id),
+SELECT CASE WHEN count(*) < cardinality($1::text[]) THEN coalesce(array_agg(id), '{}') END,
     CASE WHEN count(*) > 0 AND EXISTS (SELECT FROM tenure.listeners) THEN pg_notify('tenure.news', '') END
 FROM changed

@@ -1,6 +1,6 @@
 -- swap_open.sql: the next versions of open tasks that stay open, where the expected ones are still there.
 -- A task that goes on running keeps a longer lease and the progress that were renewed meanwhile, and a change that
--- rests on the end of a lease ($3) is made only if that lease was not renewed. Answers with the ids that were changed.
+-- rests on the end of a lease ($3) is made only if that lease was not renewed. Answers with the ids that were changed, unless all were.
 WITH changed AS (
     UPDATE tenure.tasks
     SET version = new.version, status = new.status, attempts = new.attempts, fence = new.fence,
@@ -32,6 +32,6 @@ turned AS (
     INSERT INTO tenure.turns (ordering_key)
     SELECT DISTINCT ordering_key FROM changed WHERE ordering_key IS NOT NULL
 )
-SELECT array_agg(id),
+SELECT CASE WHEN count(*) < cardinality($1::text[]) THEN coalesce(array_agg(id), '{}') END,
     CASE WHEN count(*) > 0 AND EXISTS (SELECT FROM tenure.listeners) THEN pg_notify('tenure.news', '') END
 FROM changed

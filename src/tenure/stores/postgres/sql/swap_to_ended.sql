@@ -1,6 +1,6 @@
 -- swap_to_ended.sql: open tasks that end, where the expected versions are still there: they move to tenure.ended.
 -- A change that rests on the end of a lease ($6, NULL when none does) is made only if that lease was not renewed.
--- What an ending never changes is not sent. Answers with the ids that were changed.
+-- What an ending never changes is not sent. Answers with the ids that were changed, unless all were.
 WITH gone AS (
     DELETE FROM tenure.tasks
     USING unnest(
@@ -31,6 +31,6 @@ turned AS (
     INSERT INTO tenure.turns (ordering_key)
     SELECT DISTINCT ordering_key FROM gone WHERE ordering_key IS NOT NULL
 )
-SELECT array_agg(id),
+SELECT CASE WHEN count(*) < cardinality($1::text[]) THEN coalesce(array_agg(id), '{}') END,
     CASE WHEN count(*) > 0 AND EXISTS (SELECT FROM tenure.listeners) THEN pg_notify('tenure.news', '') END
 FROM gone

@@ -1,5 +1,5 @@
 -- swap_to_open.sql: ended tasks that get another life, where the expected versions are still there.
--- They keep their place in the submit order. Answers with the ids that were changed.
+-- They keep their place in the submit order. Answers with the ids that were changed, unless all were.
 WITH gone AS (
     DELETE FROM tenure.ended
     USING unnest(
@@ -29,6 +29,6 @@ turned AS (
     INSERT INTO tenure.turns (ordering_key)
     SELECT DISTINCT ordering_key FROM gone WHERE ordering_key IS NOT NULL
 )
-SELECT array_agg(id),
+SELECT CASE WHEN count(*) < cardinality($1::text[]) THEN coalesce(array_agg(id), '{}') END,
     CASE WHEN count(*) > 0 AND EXISTS (SELECT FROM tenure.listeners) THEN pg_notify('tenure.news', '') END
 FROM gone
