@@ -41,8 +41,15 @@ class SeaweedFS(AwsServer):
         ]  # fmt: skip
 
     def environment(self) -> dict[str, str]:
-        """Its key, and one volume at a time."""
-        return {**CREDENTIALS, "WEED_MASTER_VOLUME_GROWTH_COPY_1": "1"}
+        """Its key, one volume at a time, and its own folder for its logs."""
+        return {**CREDENTIALS, "WEED_MASTER_VOLUME_GROWTH_COPY_1": "1", "TMPDIR": str(self._folder)}
+
+    def remove(self) -> None:
+        """Its sockets are always in the same place, and nobody but us tidies up after a crash."""
+        super().remove()
+        for port in (self.port, *self._ports):
+            for path in Path("/tmp").glob(f"seaweedfs-*-{port}.sock"):  # noqa: S108 - the server's choice
+                path.unlink(missing_ok=True)
 
 
 def use_test_credentials() -> None:
