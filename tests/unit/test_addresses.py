@@ -73,6 +73,7 @@ def test_an_unknown_option_is_answered_with_the_known_ones():
     [
         ("postgresql://user@host/db", "postgres"),
         ("postgres://user@host/db", "postgres"),
+        ("s3://bucket/prefix", "s3"),
         ("dynamodb://table", "dynamodb"),
         ("etcd://host", "etcd"),
     ],

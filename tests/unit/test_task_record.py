@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tenure import payload
 from tenure.errors import DamagedRecord, InvalidInput
 from tenure.retry import RetryPolicy
-from tenure.task import ENDED, FORMAT, OPEN, Progress, Task, TaskStatus, decode, encode
+from tenure.task import ENDED, FORMAT, OPEN, Progress, Task, TaskStatus, decode, decode_many, encode
 
 from .builders import IN_STATUS, NOW, at, pending, replace, running
 
@@ -125,6 +125,27 @@ def test_a_record_of_a_newer_format_is_not_read():
         DamagedRecord, match=f"written in format {FORMAT + 1} by a newer Tenure; this one reads up to 1"
     ):
         decode(newer, "t1")
+
+
+def test_many_records_are_read_in_one_step():
+    tasks = [pending(id=f"t{number}") for number in range(3)]
+    assert decode_many(b"[" + b",".join(encode(task) for task in tasks) + b"]") == tasks
+
+
+@pytest.mark.parametrize(
+    "one",
+    [
+        b"",
+        b"{}",
+        b"\xff",
+        b"1],[2",
+        encode(replace(pending(), format=FORMAT + 1)),
+        encode(replace(pending(), history=())),
+        encode(pending())[:-1] + b',"colour":"blue"}',
+    ],
+)
+def test_many_are_not_read_when_one_of_them_needs_a_closer_look(one):
+    assert decode_many(b"[" + encode(pending()) + b"," + one + b"]") == []
 
 
 def test_a_record_with_a_field_that_is_not_known_yet_is_read():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -22,6 +23,13 @@ EXAMPLES = {
     "dynamodb": "dynamodb://table?region=eu-central-1",
     "etcd": "etcd://host1:2379,host2:2379,host3:2379/prefix",
 }
+_CLASSES = {
+    "postgresql": ("PostgresStore", "postgres"),
+    "s3": ("S3Store", "s3"),
+    "dynamodb": ("DynamoStore", "dynamodb"),
+    "etcd": ("EtcdStore", "etcd"),
+}
+"""The stores that need an extra, which has the name of their package. They are imported when they are asked for."""
 
 
 def open_store(url: str | Sequence[str], clock: Callable[[], datetime] | None = None) -> Store:
@@ -57,29 +65,12 @@ def _open_one(url: str, clock: Callable[[], datetime] | None) -> Store:
         from tenure.stores.sqlite import SqliteStore
 
         return SqliteStore(sqlite_path(url), **timed)
-    if scheme == "s3":
-        try:
-            from tenure.stores.s3 import S3Store
-        except ModuleNotFoundError:
-            raise MissingExtra("An s3 store", "s3") from None
-        return S3Store(url, **timed)
-    if scheme == "dynamodb":
-        try:
-            from tenure.stores.dynamodb import DynamoStore
-        except ModuleNotFoundError:
-            raise MissingExtra("A dynamodb store", "dynamodb") from None
-        return DynamoStore(url, **timed)
-    if scheme == "etcd":
-        try:
-            from tenure.stores.etcd import EtcdStore
-        except ModuleNotFoundError:
-            raise MissingExtra("An etcd store", "etcd") from None
-        return EtcdStore(url, **timed)
+    name, extra = _CLASSES[scheme]
     try:
-        from tenure.stores.postgres import PostgresStore
+        store: type[Any] = getattr(importlib.import_module(f"tenure.stores.{extra}"), name)
     except ModuleNotFoundError:
-        raise MissingExtra("A postgresql store", "postgres") from None
-    return PostgresStore(url, **timed)
+        raise MissingExtra(f"An address with {scheme}://", extra) from None
+    return store(url, **timed)  # type: ignore[no-any-return]
 
 
 def sqlite_path(url: str) -> Path:
