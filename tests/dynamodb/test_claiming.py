@@ -41,6 +41,31 @@ async def test_a_poll_reads_no_more_than_it_takes(store, queue):
 
 
 @pytest.fixture
+def slow(line, clock):
+    """From a call on, every request takes so long."""
+
+    def begin(request):
+        line.plan = line.transport.plan = lambda *_: clock.advance(request)
+
+    return begin
+
+
+async def test_a_lease_counts_from_the_moment_its_task_is_taken_however_long_the_search_took(store, queue, clock, slow):
+    await queue.submit("greet")
+    slow(LEASE / 2)
+    (held,) = await claim(store)
+    assert held.lease_expires_at - clock() == LEASE / 2
+
+
+async def test_what_was_taken_is_not_kept_waiting_while_more_is_searched_for(store, queue, clock, slow):
+    for priority in (3, 2, 1):
+        await queue.submit("greet", priority, priority=priority)
+    slow(LEASE / 2)
+    (held,) = await claim(store, 3)
+    assert (held.priority, held.lease_expires_at > clock()) == (3, True)
+
+
+@pytest.fixture
 def stale_index(store, monkeypatch):
     """Lets an index answer as it was at an earlier moment, which DynamoDB may do."""
     walk, remembered = store.table.walk, {}

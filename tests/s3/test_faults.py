@@ -15,7 +15,7 @@ from tenure.stores.aws.transport import AnswerLost
 from tenure.stores.base import Change
 from tenure.testing.aws import Fault
 from tenure.testing.checker import check
-from tenure.testing.conformance.steps import claim, complete, everything, ids
+from tenure.testing.conformance.steps import LEASE, claim, complete, everything, ids
 
 OPERATIONS = ("PUT", "GET", "LIST", "DELETE")
 
@@ -172,3 +172,12 @@ async def test_a_batch_that_was_written_in_part_says_exactly_what_was_created(op
         await Queue(store).submit_many(batch)
     assert ids(await everything(await open_store())) == ids(partly.value.created)
     assert len(partly.value.created) == 1
+
+
+async def test_a_lease_counts_from_the_write_that_takes_its_task_however_long_the_search_took(open_store, clock):
+    await Queue(await open_store()).submit("greet")
+    store = await open_store()
+    line = trouble(store, lambda *_: None)
+    line.plan = lambda *_: clock.advance(LEASE / 2)
+    (held,) = await claim(store)
+    assert held.lease_expires_at - clock() == LEASE / 2

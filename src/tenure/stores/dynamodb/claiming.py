@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -25,6 +25,7 @@ from tenure.task import Task, TaskStatus
 from tenure.times import to_text
 
 OVERDUE_LIMIT = 1000
+Clock = Callable[[], Awaitable[datetime]]
 
 
 class Due(NamedTuple):
@@ -40,10 +41,12 @@ class Claim:
     """One claim: what time has caught up with is settled, then the lanes are searched, highest priority first.
 
     The index only says where to look. Whether a task can be taken, the condition of the write decides.
+    The way there may be longer than a lease, so a lease counts from the moment at which its task is taken.
     """
 
-    def __init__(self, parts: Parts, want: Want, now: datetime, turn: int) -> None:
-        self.parts, self.want, self.now, self.turn = parts, want, now, turn
+    def __init__(self, parts: Parts, want: Want, now: datetime, clock: Clock, turn: int) -> None:
+        self.parts, self.want, self.now, self.clock, self.turn = parts, want, now, clock, turn
+        self.taken_since = now
         self.tasks: list[Task] = []
         self.next_due: datetime | None = None
         self.trouble: StoreUnavailable | None = None
@@ -56,8 +59,7 @@ class Claim:
         settled = await self._settle(late)
         lanes = await self.parts.lanes.wanted(self.want, paused_queues(pauses, self.now))
         for same_priority in lanes.values():
-            if len(self.tasks) < self.want.count or not self.want.count:
-                await self._search(same_priority)
+            await self._search(same_priority)
         if self.trouble is not None and not self.tasks:
             raise self.trouble
         return Claimed(self.tasks, settled, None if self.tasks else self.next_due)
@@ -73,11 +75,17 @@ class Claim:
         for step in range(shards):
             shard = (self.turn + step) % shards
             entries = self._entries(lanes, shard)
-            while (missing := self.want.count - len(self.tasks)) > 0 or not self.want.count:
-                batch = await self._next(entries, max(missing, 0))
+            while await self._goes_on():
+                batch = await self._next(entries, self.want.count - len(self.tasks))
                 if not batch:
                     break
                 await self._take(batch)
+
+    async def _goes_on(self) -> bool:
+        """Whether more is wanted. What was taken must begin before its lease is used up by the search for more."""
+        if self.tasks and await self.clock() - self.taken_since > self.want.lease / 3:
+            return False
+        return len(self.tasks) < self.want.count or not self.want.count
 
     async def _entries(self, lanes: list[Lane], shard: int) -> AsyncIterator[Due]:
         by_place = {self.parts.keys.due(lane, shard): lane for lane in lanes}
@@ -101,6 +109,8 @@ class Claim:
         return batch
 
     async def _take(self, batch: list[Due]) -> None:
+        self.now = await self.clock()
+        self.taken_since = self.taken_since if self.tasks else self.now
         for answer in await asyncio.gather(*(self._take_one(due) for due in batch), return_exceptions=True):
             if isinstance(answer, Task):
                 self.tasks.append(answer)

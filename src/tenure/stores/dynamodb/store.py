@@ -86,7 +86,7 @@ class DynamoStore(Store):
 
     async def claim(self, want: Want) -> Claimed:
         self._turn += 1
-        answer = await Claim(await self._parts(), want, await self.now(), self._turn).run()
+        answer = await Claim(await self._parts(), want, await self.now(), self.now, self._turn).run()
         if answer.overdue:
             self._poll.written()
         elif answer.tasks:

@@ -66,8 +66,8 @@ class Taken(NamedTuple):
 class Claims:
     """Claims from all shards, each time from another one first."""
 
-    def __init__(self, shelves: Shelves, writer: Writer, pauses: Pauses) -> None:
-        self._shelves, self._writer, self._pauses = shelves, writer, pauses
+    def __init__(self, shelves: Shelves, writer: Writer, pauses: Pauses, clock: Callable[[], datetime]) -> None:
+        self._shelves, self._writer, self._pauses, self._clock = shelves, writer, pauses, clock
         self._turn = itertools.count()
         self._recent: dict[int, _Recent] = {}
         self._conflicts = self._crowd = 0
@@ -108,7 +108,7 @@ class Claims:
             await search.look(count - len(total.claimed))
             self.saw(search.segments)
             dues += search.dues()
-            taken = await self._take(search, want, queues, count - len(total.claimed), now)
+            taken = await self._take(search, want, queues, count - len(total.claimed))
             total.claimed.extend(taken.claimed)
             total.overdue.extend(taken.overdue)
             if shard in self._recent:
@@ -145,7 +145,7 @@ class Claims:
         first = candidates[: count * (1 + self._crowd)]
         return set(first if len(first) <= count else random.sample(first, count))
 
-    async def _take(self, search: _Search, want: Want, queues: set[str], count: int, now: datetime) -> Taken:
+    async def _take(self, search: _Search, want: Want, queues: set[str], count: int) -> Taken:
         """Write claims into their segments; where others were faster, go on to the next candidates."""
         total = Taken([], [])
         late = search.late
@@ -162,7 +162,7 @@ class Claims:
 
             async def write(pair: tuple[str, list[str]]) -> Taken:
                 try:
-                    return await self._writer.change(pair[0], _step(pair[1], want, queues, now))
+                    return await self._writer.change(pair[0], _step(pair[1], want, queues, self._clock))
                 except Gone:
                     return Taken([], [])
 
@@ -270,8 +270,10 @@ def _heads(lane: Segment) -> Iterator[Entry]:
     yield from (running or waiting)[:1]
 
 
-def _step(ids: list[str], want: Want, queues: set[str], now: datetime) -> Step[Taken]:
+def _step(ids: list[str], want: Want, queues: set[str], clock: Callable[[], datetime]) -> Step[Taken]:
     def step(segment: Segment, _: bool) -> tuple[Segment, Taken]:
+        # The search, and others who were faster, may have taken longer than a lease: it counts from the write.
+        now = clock()
         current, late = settled(segment, now)
         wanted = set(ids)
         claimed = [

@@ -122,7 +122,7 @@ class S3Store(Store):
         self._finding = Finding(self._shelves, self._packs)
         self._notes = Notes(bucket, self._clock)
         self._pauses = Pauses(bucket, self._shards, self._clock)
-        self._claims = Claims(self._shelves, writer, self._pauses)
+        self._claims = Claims(self._shelves, writer, self._pauses, self._clock)
         self._claims.saw = lambda segments: self._tidy(self._packing.notice(segments))
         self._pruning = Pruning(
             self._shelves, self._packs, self._packing, writer, self._changing, self._ids, self._reservations
