@@ -170,19 +170,70 @@ async def test_what_an_earlier_worker_of_the_same_name_had_begun_is_left_to_laps
         assert (await timed.get(task.id)).status is TaskStatus.Running
 
 
-async def test_a_task_whose_lease_was_over_before_the_claim_was_answered_is_given_back_unstarted(queue, monkeypatch):
-    """Another worker may have begun it: only a lease that still holds allows to begin."""
-    ahead = [0.0]
-    monkeypatch.setattr(surroundings, "monotonic", lambda: time.monotonic() + ahead[0])
+class LateClaims(FaultyStore):
+    """Claims that take longer than a lease, by the clock of the worker; the first so many of them, or all."""
 
-    class LateOnce(FaultyStore):
+    late_by, times = 31.0, 1_000_000
+
+    def begin(self, monkeypatch):
+        self.ahead = 0.0
+        monkeypatch.setattr(surroundings, "monotonic", lambda: time.monotonic() + self.ahead)
+        return self
+
+    async def claim(self, want):
+        claimed = await super().claim(want)
+        if claimed.tasks and self.times:
+            self.ahead += self.late_by
+            self.times -= 1
+        return claimed
+
+
+async def test_a_store_that_takes_longer_to_claim_than_a_lease_holds_does_not_stop_the_work(queue, monkeypatch, caplog):
+    """What is claimed late is renewed and begins. Given back, it would be as late the next time, and for ever."""
+    worker = Worker(Queue(LateClaims(queue.store).begin(monkeypatch)), lease=30)
+
+    @worker.task("job")
+    async def job(input, context):
+        return context.fence
+
+    tasks = [await queue.submit("job", None) for _ in range(3)]
+    async with working(worker):
+        done = [await until_status(queue, task.id, "completed") for task in tasks]
+    assert [[event.what for event in task.history] for task in done] == 3 * [["created", "claimed", "completed"]]
+    assert "a claim took 31.0 s, and the lease is 30 s" in caplog.text
+
+
+async def test_a_late_claim_that_another_worker_has_by_now_never_begins(timed, clock, monkeypatch):
+    """Only a lease that holds allows to begin."""
+    other = Want("other", ("default",), {"job": 3}, 1, timedelta(seconds=30))
+
+    class TakenMeanwhile(LateClaims):
         async def claim(self, want):
             claimed = await super().claim(want)
-            if claimed.tasks and not ahead[0]:
-                ahead[0] = 31.0
+            if claimed.tasks:
+                clock.advance(31)
+                await timed.store.claim(other)
             return claimed
 
-    worker = Worker(Queue(LateOnce(queue.store)), lease=30)
+    store = TakenMeanwhile(timed.store).begin(monkeypatch)
+    worker = Worker(Queue(store), lease=30)
+    begun = []
+
+    @worker.task("job")
+    async def job(input, context):
+        begun.append(context.fence)
+
+    task = await timed.submit("job", None)
+    async with working(worker):
+        await until(lambda: store.calls.get("claim", 0) > 2)
+    held = await timed.get(task.id)
+    assert (held.worker_id, held.fence, begun) == ("other", 2, [])
+
+
+async def test_a_late_claim_that_cannot_be_renewed_is_given_back_unstarted(queue, monkeypatch):
+    store = LateClaims(queue.store, plan=[Fault("renew", "before", nth=1)]).begin(monkeypatch)
+    store.times = 1
+    worker = Worker(Queue(store), lease=30)
 
     @worker.task("job")
     async def job(input, context):

@@ -21,7 +21,7 @@ from tenure.errors import DamagedRecord, StoreError, StoreUnavailable
 from tenure.observe.events import Failed, Lost
 from tenure.observe.logging import about, tell_failure
 from tenure.retry import RetryPolicy
-from tenure.stores.base import Claimed, Query, Want
+from tenure.stores.base import Claimed, Hold, Query, Renewal, Want
 from tenure.sweeper import Sweeper
 from tenure.task import Task, TaskStatus
 from tenure.worker import surroundings
@@ -225,7 +225,12 @@ class Run:
                 continue
             backoff.reset()
             unsure = claimed.unsure
+            lost: list[Task] = []
+            if claimed.tasks and (took := surroundings.monotonic() - sent) > self.worker.lease.total_seconds() / 2:
+                sent, lost = await self._renew_late(claimed, sent, took)
             self._take(claimed, sent)
+            for task in lost:
+                self.held[task.id].interrupt(Stop.Lost)
             if 0 < len(claimed.tasks) < count:
                 # No more wait: those that were taken begin before the store is asked again.
                 await asyncio.sleep(0)
@@ -247,6 +252,21 @@ class Run:
 
     def _free_slots(self) -> int:
         return self.worker.concurrency - len(self.running) - self.executors.abandoned
+
+    async def _renew_late(self, claimed: Claimed, sent: float, took: float) -> tuple[float, list[Task]]:
+        """A claim that took most of its lease is renewed before anything begins: given back, it would be as late the next time.
+
+        Returns from when the leases count, and the tasks that others have by now.
+        """
+        lease = self.worker.lease
+        words = "a claim took %.1f s, and the lease is %g s: use a longer lease, or see why the store is slow"
+        log.warning(words, took, lease.total_seconds())
+        again = surroundings.monotonic()
+        try:
+            holds = await self.store.renew([Renewal(task.id, task.fence, lease) for task in claimed.tasks])
+        except StoreUnavailable:
+            return sent, []
+        return again, [task for task, hold in zip(claimed.tasks, holds, strict=True) if hold is Hold.Lost]
 
     def _take(self, claimed: Claimed, sent: float) -> None:
         held_until = sent + self.worker.lease.total_seconds()
