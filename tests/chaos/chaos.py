@@ -21,6 +21,7 @@ from types import SimpleNamespace
 from chaos_account import account
 from chaos_places import PLACES
 from chaos_report import show, write
+from chaos_stuck import progress, why
 from chaos_work import LEASE, NO_STORE, POISONED
 
 sys.path.append(str(Path(__file__).parent.parent))
@@ -30,7 +31,8 @@ from tenure import StoreError, TaskStatus, connect
 
 HERE = Path(__file__).parent
 PRODUCERS = 2
-DRAIN_PATIENCE = 120.0
+STANDSTILL, DRAIN_LIMIT = 60.0, 600.0
+"""Seconds after the faults: without any progress, and in all. After either, a run counts as stuck."""
 SKEWS = ("+3600", "-3600", "-86400")
 """Seconds by which the clock of a client is wrong."""
 STARTING = SimpleNamespace(returncode=0)
@@ -54,7 +56,10 @@ class Chaos:
         self.producers = [None] * PRODUCERS
         self.faults = Counter()
         self.started = 0
+        self.logs = {}
         self.broken = []
+        self.why = []
+        self.load = []
         self.figures = {}
 
     async def run(self):
@@ -81,6 +86,7 @@ class Chaos:
                 self.folder.glob("executions-*"),
                 timedelta(seconds=self.place.doubt),
             )
+        self.figures["seconds until all had ended"] = round(self.drained)
         self.broken += [*broken, *self._locked()]
 
     async def _produce(self, part):
@@ -96,8 +102,9 @@ class Chaos:
         )
 
     async def _start(self, program, *arguments, log):
-        with (self.folder / f"{log}.log").open("ab") as errors:
-            return await asyncio.create_subprocess_exec(
+        log = self.folder / f"{log}.log"
+        with log.open("ab") as errors:
+            process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 str(HERE / program),
                 self.place.url,
@@ -105,6 +112,8 @@ class Chaos:
                 stderr=errors,
                 env=self._surroundings(),
             )
+        self.logs[log] = process
+        return process
 
     def _surroundings(self):
         """Every other client has a wrong clock, where time is the store's."""
@@ -151,6 +160,7 @@ class Chaos:
             "producer killed": self._kill_producer,
         }
         await self._keep_workers()
+        self.load.append(os.getloadavg()[0])
         await asyncio.gather(self._repeat(mine, self.weights, end), self._repeat(self.place.faults(), None, end))
 
     async def _repeat(self, faults, weights, end):
@@ -190,19 +200,27 @@ class Chaos:
         return True
 
     async def _drain(self, queue):
-        """Once the faults have stopped, everything ends."""
-        end = time.monotonic() + DRAIN_PATIENCE
-        while time.monotonic() < end:
+        """Once the faults have stopped, everything ends. How fast is up to the machine, but it goes on."""
+        begin = moved = time.monotonic()
+        last = None
+        while True:
             await self._keep_workers()
             await self._keep_producers()
-            if all(producer.returncode is not None for producer in self.producers):
-                with contextlib.suppress(StoreError):
-                    counts = await queue.counts()
-                    if not counts[TaskStatus.Pending] and not counts[TaskStatus.Running]:
-                        break
+            all_submitted = all(producer.returncode is not None for producer in self.producers)
+            with contextlib.suppress(StoreError):
+                counts = await queue.counts()
+                if last != (last := progress(self.folder, counts)):
+                    moved = time.monotonic()
+                if all_submitted and not counts[TaskStatus.Pending] and not counts[TaskStatus.Running]:
+                    break
+            if time.monotonic() > min(moved + STANDSTILL, begin + DRAIN_LIMIT):
+                waited = f"{time.monotonic() - begin:.0f} s after the faults, {time.monotonic() - moved:.0f} s after the last progress"
+                self.broken.append(f"not everything has ended {waited}")
+                self.why = await why(queue, self.logs)
+                break
             await asyncio.sleep(0.1)
-        else:
-            self.broken.append(f"not everything ended within {DRAIN_PATIENCE:g} s after the last fault")
+        self.drained = time.monotonic() - begin
+        self.load.append(os.getloadavg()[0])
         for producer in self.producers:
             if producer.returncode != 0:
                 self.broken.append(f"a producer ended with {producer.returncode}; see its log")

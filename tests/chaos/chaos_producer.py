@@ -11,10 +11,13 @@ import sys
 from pathlib import Path
 
 from chaos_account import read
+from chaos_stuck import answer_when_asked
 from chaos_work import plan
 from chaos_worker import Journal, counted
 
 from tenure import StoreUnavailable, connect
+
+SHARED_LINES = 8
 
 
 async def insist(call):
@@ -26,12 +29,14 @@ async def insist(call):
 
 
 async def produce(url, path, count, seed, seconds, part, parts):
+    answer_when_asked()
     done = {line["job"] for line in read([Path(path)])} if Path(path).exists() else set()
     journal = Journal(path)
     lines = plan(int(count), seed)
     mine = [("own", line) for line in lines[int(part) :: int(parts)]]
     # Keys and chosen ids are submitted by several producers, whoever has the line.
-    shared = "shared", [job for line in lines for job in line if job.repeats > 1]
+    repeated = [job for line in lines for job in line if job.repeats > 1]
+    shared = [("shared", repeated[start::SHARED_LINES]) for start in range(SHARED_LINES)]
 
     async with await insist(lambda: connect(url)) as queue:
         counted(queue)
@@ -57,7 +62,7 @@ async def produce(url, path, count, seed, seconds, part, parts):
                         await submit(job, name)
                         await asyncio.sleep(random.random() * 2 * pause / job.repeats)
 
-        await asyncio.gather(*(walk(kind, line) for kind, line in (*mine, shared)))
+        await asyncio.gather(*(walk(kind, line) for kind, line in (*mine, *shared)))
 
 
 if __name__ == "__main__":

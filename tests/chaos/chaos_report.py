@@ -42,6 +42,8 @@ def show(runs):
     for run in runs:
         for sentence in run.broken[:50]:
             console.print(f"{run.place.name}: {sentence}", style="red", highlight=False)
+        for line in run.why:
+            console.print(f"{run.place.name}: {line}", markup=False, highlight=False, soft_wrap=True)
 
 
 def shown(count):

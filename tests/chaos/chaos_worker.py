@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 
+from chaos_stuck import answer_when_asked
 from chaos_work import LEASE, NO_STORE, POISONED, POLL
 
 from tenure import RescheduleError, RetryPolicy, StoreUnavailable, Worker, connect
@@ -32,6 +33,7 @@ def counted(queue):
 
 
 async def work(url, path):
+    answer_when_asked()
     journal = Journal(path)
     async with connect(url) as queue:
         counted(queue)

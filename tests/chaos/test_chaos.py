@@ -1,19 +1,24 @@
 """A short form of `make chaos`."""
 
+import asyncio
 import json
+import sys
+from pathlib import Path
 
 import pytest
 from chaos_account import account, out_of_order
 from chaos_places import PLACES
+from chaos_stuck import why
 
 from chaos import Chaos
 from tenure import Worker, connect
+from tenure.testing import FakeClock
 
 
 @pytest.mark.parametrize("place", PLACES)
 async def test_nothing_is_lost_or_done_twice_whatever_happens(tmp_path, place):
     chaos = await Chaos(tmp_path, PLACES[place](tmp_path), seconds=3, tasks=400, workers=3, seed=7).run()
-    assert chaos.broken == []
+    assert chaos.broken == [], "\n".join(chaos.why)
     assert chaos.faults.total() > 2
     assert chaos.figures["tasks"] == int(400 * PLACES[place].pace)
     assert chaos.figures["executions"] >= chaos.figures["  completed"] > 0
@@ -74,3 +79,36 @@ async def test_the_account_sees_by_the_machines_clock_that_an_order_was_not_kept
         assert "began 0.500 s before" in sentence
         lines[2]["at"] = 2.5
         assert list(out_of_order([one, other], [one.id, other.id], lines)) == []
+
+
+STUCK = """
+import asyncio
+from chaos_stuck import answer_when_asked
+
+async def wait_for_what_never_comes():
+    answer_when_asked()
+    print("waiting", flush=True)
+    await asyncio.Event().wait()
+
+asyncio.run(wait_for_what_never_comes())
+"""
+
+
+async def test_a_run_that_is_stuck_tells_what_its_tasks_wait_for_and_where_its_processes_are(tmp_path):
+    log = tmp_path / "worker-1.log"
+    with log.open("ab") as errors:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", STUCK, cwd=Path(__file__).parent, stdout=asyncio.subprocess.PIPE, stderr=errors
+        )
+    try:
+        await process.stdout.readline()
+        async with connect("memory://", clock=FakeClock()) as queue:
+            await queue.submit("job", delay=100, task_id="one")
+            told = "\n".join(await why(queue, {log: process}))
+    finally:
+        process.kill()
+        await process.wait()
+    assert "1 open tasks" in told
+    assert "one job pending, due in 100.000 s" in told
+    assert "s created" in told
+    assert "in wait_for_what_never_comes" in told
