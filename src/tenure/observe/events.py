@@ -12,6 +12,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
@@ -34,6 +35,22 @@ class Execution(Protocol):
 
     task: Task
     kept: dict[str, Any] | None
+
+
+under_way: ContextVar[Execution | None] = ContextVar("tenure_attempt_under_way", default=None)
+"""The attempt that a context belongs to. It is set once for all observers, who look here only when somebody asks them."""
+
+
+def keep(execution: Execution, name: str, what: Any) -> None:
+    """Keep something with an attempt, until it has succeeded or its failure is told."""
+    if execution.kept is None:
+        execution.kept = {}
+    execution.kept[name] = what
+
+
+def kept(execution: Execution | None, name: str) -> Any:
+    """What was kept so, or None."""
+    return None if execution is None or execution.kept is None else execution.kept.get(name)
 
 
 class TaskEvent(msgspec.Struct, frozen=True, gc=False):
@@ -135,9 +152,14 @@ _KINDS: dict[str, type[TaskEvent]] = {
 }
 
 
+def kind_of(task: Task) -> type[TaskEvent]:
+    """What happened last to a task, as its own history tells it."""
+    return _KINDS[task.history[-1].what]
+
+
 def latest(task: Task) -> TaskEvent:
-    """The last thing that happened to a task, as its own history tells it."""
-    kind = _KINDS[task.history[-1].what]
+    """The last event of a task, with what the task itself tells of it."""
+    kind = kind_of(task)
     return Lapsed(task, LAPSED) if kind is Lapsed else kind(task)
 
 
@@ -155,6 +177,9 @@ class Subscriber:
     ) -> AbstractContextManager[None]:
         """A submit of these types begins; its options may be added to. At the end of the context, `tasks` are there."""
         return contextlib.nullcontext()
+
+    def worker_begins(self) -> None:
+        """A worker is about to begin attempts. Context variables that are set here are seen by all its handlers, and by nothing else."""
 
     def attempt_begins(self, context: Execution) -> None:
         """A handler is about to run. Context variables that are set here are seen by it, and by nothing else."""
@@ -174,7 +199,9 @@ class Events:
 
     def __init__(self) -> None:
         self.subscribers: tuple[Subscriber, ...] = ()
+        self.listeners: tuple[Subscriber, ...] = ()
         self.attempt_watchers: tuple[Subscriber, ...] = ()
+        self.end_watchers: tuple[Subscriber, ...] = ()
         self.submit_watchers: tuple[Subscriber, ...] = ()
         self.store_watchers: tuple[Subscriber, ...] = ()
         self.doubts = Doubts()
@@ -183,7 +210,9 @@ class Events:
     def subscribe(self, subscriber: Subscriber) -> None:
         """From now on, tell this one too."""
         self.subscribers += (subscriber,)
+        self.listeners = self.that_override("happened")
         self.attempt_watchers = self.that_override("attempt_begins")
+        self.end_watchers = self.that_override("attempt_ends")
         self.submit_watchers = self.that_override("submitting")
         self.store_watchers = self.that_override("store_called")
 
@@ -193,16 +222,26 @@ class Events:
             each for each in self.subscribers if getattr(type(each), method) is not getattr(Subscriber, method)
         )
 
-    def emit(self, event: TaskEvent) -> None:
-        """Tell an event with the others of this turn of the loop."""
-        if not self._waiting:
+    def emit(self, events: Sequence[TaskEvent]) -> None:
+        """Tell these events with the others of this turn of the loop."""
+        if events and not self._waiting:
             asyncio.get_running_loop().call_soon(self.flush)
-        self._waiting.append(event)
+        self._waiting += events
 
     def happened(self, tasks: Iterable[Task]) -> None:
         """Tell the last event of each of these tasks."""
-        for task in tasks:
-            self.emit(latest(task))
+        if self.listeners:
+            self.emit([latest(task) for task in tasks])
+
+    def claimed(self, tasks: Iterable[Task]) -> None:
+        """Tell that a worker holds these tasks."""
+        if self.listeners:
+            self.emit([Claimed(task) for task in tasks])
+
+    def worker_begins(self) -> None:
+        """Let those who want to prepare the context of the attempts of a worker; to be called in that context."""
+        for subscriber in self.that_override("worker_begins"):
+            self.tell(subscriber.worker_begins)
 
     def attempt_begins(self, context: Execution) -> None:
         """Tell those who want to know that a handler is about to run."""
@@ -214,7 +253,7 @@ class Events:
 
     def attempt_ends(self, context: Execution, error: BaseException | None) -> None:
         """Tell them that it has ended."""
-        for watcher in self.attempt_watchers:
+        for watcher in self.end_watchers:
             try:
                 watcher.attempt_ends(context, error)
             except Exception:
@@ -231,16 +270,15 @@ class Events:
 
     def submitted(self, answers: Iterable[Task | TenureError]) -> None:
         """Tell of those that were created."""
-        for answer in answers:
-            if isinstance(answer, Task) and answer.created:
-                self.emit(Submitted(answer))
+        if self.listeners:
+            self.emit([Submitted(answer) for answer in answers if isinstance(answer, Task) and answer.created])
 
     def flush(self) -> None:
         """Deliver what waits."""
         events, self._waiting = self._waiting, []
         if events:
-            for subscriber in self.subscribers:
-                self.tell(subscriber.happened, events)
+            for listener in self.listeners:
+                self.tell(listener.happened, events)
 
     def tell(self, method: Callable[..., Any], *arguments: Any) -> None:
         """Call a subscriber. What it raises is its own trouble."""
@@ -256,7 +294,7 @@ class Events:
 
     def in_doubt(self, tasks: Iterable[Task]) -> None:
         """These were sent to the store, and nobody knows yet whether they are there."""
-        if self.subscribers:
+        if self.listeners:
             self.doubts.add(tasks)
 
     async def resolve(self, store: Store) -> None:

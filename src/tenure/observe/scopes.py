@@ -10,64 +10,60 @@ from typing import Any
 
 from sentry_sdk.scope import Scope
 
-from tenure.observe.events import Execution
+from tenure.observe.events import keep, kept, under_way
 
 WRITES = ("set_", "add_", "remove_", "clear", "update_")
 
-_attempt: ContextVar[tuple[Scope, Execution]] = ContextVar("tenure_sentry_attempt")
+_around: ContextVar[Scope | None] = ContextVar("tenure_sentry_around_the_worker", default=None)
 
 
 class Untouched(Scope):
-    """The scope of all attempts of a type that have told nothing. Whoever writes to it gets one of its own first."""
+    """The scope of all attempts that have told nothing. Whoever writes to it gets one of its own first."""
 
     __slots__ = ()
+
+    @property
+    def _transaction(self) -> str | None:  # type: ignore[override]
+        """Where Sentry looks for the name: that of the attempt which asks."""
+        execution = under_way.get()
+        return None if execution is None else execution.task.type
 
     def __setattr__(self, name: str, value: Any) -> None:
         setattr(own_scope(), name, value)
 
     def __copy__(self) -> Scope:
-        scope = _outer().fork()
-        _name(scope)
-        return scope
+        return _fork()
 
 
-def enter(outer: Scope, shared: Untouched, context: Execution) -> None:
-    """From here on, in this context, Sentry is told about this attempt."""
-    _attempt.set((outer, context))
+def enter() -> None:
+    """From here on, in this context and those that begin with it, Sentry is told about attempts."""
+    _around.set(Scope.get_isolation_scope())
+    shared = _fork()
+    shared._transaction_info["source"] = "task"  # noqa: SLF001 - as set_transaction_name does; the name is each attempt's
+    object.__setattr__(shared, "__class__", Untouched)
     Scope.set_isolation_scope(shared)
 
 
-def shared_scope(outer: Scope, type_: str) -> Untouched:
-    """The scope of the attempts of a type that tell nothing."""
-    scope = outer.fork()
-    scope.clear_breadcrumbs()
-    scope.set_transaction_name(type_, source="task")
-    shared: Untouched = _as(Untouched, scope)
-    return shared
+def outer_scope() -> Scope:
+    """The scope around the worker, also for those whom an attempt has called."""
+    return _around.get() or Scope.get_isolation_scope()
 
 
 def own_scope() -> Scope:
     """A scope for this attempt alone, which begins as the one around the worker is now."""
-    scope = _outer().fork()
-    scope.clear_breadcrumbs()
-    _name(scope)
+    execution = under_way.get()
+    scope: Scope = kept(execution, "sentry") or _fork()
     Scope.set_isolation_scope(scope)
-    _, context = _attempt.get()
-    if context.kept is not None:
-        context.kept["sentry"] = scope
+    if execution is not None:
+        keep(execution, "sentry", scope)
     return scope
 
 
-def _outer() -> Scope:
-    return _attempt.get()[0]
-
-
-def _name(scope: Scope) -> None:
-    scope.set_transaction_name(_attempt.get()[1].task.type, source="task")
-
-
-def _as(kind: type[Scope], scope: Scope) -> Any:
-    object.__setattr__(scope, "__class__", kind)
+def _fork() -> Scope:
+    scope = outer_scope().fork()
+    scope.clear_breadcrumbs()
+    if (execution := under_way.get()) is not None:
+        scope.set_transaction_name(execution.task.type, source="task")
     return scope
 
 

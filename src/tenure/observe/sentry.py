@@ -6,17 +6,17 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tenure.errors import MissingExtra
-from tenure.observe.events import Execution, Failed, Subscriber, TaskEvent
+from tenure.observe.events import Failed, Subscriber, TaskEvent, kept
 from tenure.observe.redaction import SECRETS, Redaction
 from tenure.task import Task
 
 try:
     import sentry_sdk
     from sentry_sdk.integrations.logging import ignore_logger
-    from sentry_sdk.scope import Scope, use_isolation_scope
+    from sentry_sdk.scope import use_isolation_scope
     from sentry_sdk.utils import event_from_exception
 
-    from tenure.observe.scopes import Untouched, enter, shared_scope
+    from tenure.observe.scopes import enter, outer_scope
 except ModuleNotFoundError:
     raise MissingExtra("Sentry", "sentry") from None
 
@@ -36,25 +36,11 @@ class Sentry(Subscriber):
         ignore_logger("tenure.events")
         self._redacted = Redaction(redact)
         self._every_failure = every_failure
-        self._outer: Scope | None = None
-        self._shared: dict[str, Untouched] = {}
         self._send_input = send_input
 
-    def attempt_begins(self, context: Execution) -> None:
-        """A scope of its own for each attempt."""
-        outer = Scope.get_isolation_scope()
-        if outer is not self._outer:
-            self._outer, self._shared = outer, {}
-        type_ = context.task.type
-        shared = self._shared.get(type_)
-        if shared is None:
-            shared = self._shared[type_] = shared_scope(outer, type_)
-        enter(outer, shared, context)
-
-    def attempt_ends(self, context: Execution, error: BaseException | None) -> None:  # noqa: ARG002
-        """Leave the scope; if the attempt has its own, that is kept with it until it is settled."""
-        if self._outer is not None:
-            Scope.set_isolation_scope(self._outer)
+    def worker_begins(self) -> None:
+        """From here on, a scope of its own for each attempt that tells something."""
+        enter()
 
     def happened(self, events: Sequence[TaskEvent]) -> None:  # noqa: D102 - as the base says
         for event in events:
@@ -63,8 +49,7 @@ class Sentry(Subscriber):
 
     def _report(self, failed: Failed) -> None:
         task = failed.task
-        kept = ((failed.context and failed.context.kept) or {}).get("sentry")
-        scope = (kept or Scope.get_isolation_scope()).fork()
+        scope = (kept(failed.context, "sentry") or outer_scope()).fork()
         event, hint, exception = self._described(failed)
         scope.fingerprint = ["tenure", task.type, exception]
         scope.set_transaction_name(task.type, source="task")

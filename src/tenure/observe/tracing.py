@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tenure.errors import MissingExtra, RescheduleError
-from tenure.observe.events import Execution, Subscriber
+from tenure.observe.events import Execution, Subscriber, keep, kept
 from tenure.task import Task
 
 try:
@@ -75,7 +75,7 @@ class Tracing(Subscriber):
         if parent.endswith(UNSAMPLED):
             # Whoever submitted it was not sampled, so the attempt is not; what it calls may want to know that.
             around = extract(task.headers) if BAGGAGE in task.headers else _NOTHING
-            self._enter(context, _Unsampled(task.headers), around)
+            current.attach(trace.set_span_in_context(_Unsampled(task.headers), around))
             return
         last = task.history[-1]
         around = extract(task.headers) if parent else _NOTHING
@@ -96,25 +96,19 @@ class Tracing(Subscriber):
                 "tenure.worker.id": last.worker or "",
             },
         )
-        self._enter(context, span, around)
+        current.attach(trace.set_span_in_context(span, around))
+        keep(context, "span", span)
 
     def attempt_ends(self, context: Execution, error: BaseException | None) -> None:
         """The span ends with its handler; an exception is recorded on it."""
-        span, token = (context.kept or {}).get("span", (None, None))
-        if span is None:
-            return
-        current.detach(token)
-        if not span.is_recording():
+        span: Span | None = kept(context, "span")
+        if span is None or not span.is_recording():
             return
         if error is not None and not isinstance(error, RescheduleError):
             span.record_exception(error)
             span.set_attribute("error.type", type(error).__qualname__)
             span.set_status(Status(StatusCode.ERROR, str(error)))
         span.end()
-
-    def _enter(self, context: Execution, span: Span, around: Context) -> None:
-        assert context.kept is not None
-        context.kept["span"] = (span, current.attach(trace.set_span_in_context(span, around)))
 
 
 class _Unsampled(NonRecordingSpan):

@@ -15,7 +15,7 @@ import pydantic
 from tenure import lifecycle, payload
 from tenure.errors import InvalidInput, LeaseLost, RescheduleError
 from tenure.lifecycle import Failure, took_effect
-from tenure.observe.events import Completed, Failed, TaskEvent, latest
+from tenure.observe.events import Completed, Failed, TaskEvent, kind_of, latest
 from tenure.retry import RetryPolicy
 from tenure.stores.base import Transaction
 from tenure.task import Task
@@ -101,12 +101,12 @@ class Attempt:
 
     def event(self, task: Task) -> TaskEvent:
         """What its end has made of the task."""
-        event = latest(task)
-        if type(event) is Completed:
+        kind = kind_of(task)
+        if kind is Completed:
             return Completed(task, self.seconds)
-        if type(event) is Failed:
+        if kind is Failed:
             return Failed(task, self.reason, self.error, self.seconds, self.context)
-        return event
+        return latest(task)
 
     async def run(self, context: Context, executors: Executors, middleware: list[Middleware]) -> Rule | None:
         """Run the handler and say how the attempt ends; None if the task is no longer ours to end."""

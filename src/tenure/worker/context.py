@@ -84,6 +84,10 @@ class Context:
             await transaction.rollback()
             raise
 
+    def over(self) -> None:
+        """The handler has ended. Whoever holds on to the context does not hold the attempt."""
+        self._on_extended = None
+
     def progress(self, current: float, total: float | None = None, message: str | None = None) -> None:
         """Say how far the work is. It is stored with the next renewal of the lease, at most a second later."""
         for name, value in (("current", current), ("total", total)):

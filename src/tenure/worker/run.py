@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from tenure import lifecycle
 from tenure.errors import DamagedRecord, StoreError, StoreUnavailable
-from tenure.observe.events import Failed, Lost
+from tenure.observe.events import Failed, Lost, Subscriber, under_way
 from tenure.observe.logging import about, tell_failure
 from tenure.retry import RetryPolicy
 from tenure.stores.base import Claimed, Hold, Query, Renewal, Want
@@ -62,6 +62,9 @@ class Run:
         self.store, self.events = worker.queue.store, worker.queue.events
         self.until_idle, self.max_tasks = until_idle, max_tasks
         self.loop, self.context = asyncio.get_running_loop(), contextvars.copy_context()
+        self.attempts_context = self.context
+        self.welcomed: tuple[Subscriber, ...] = ()
+        """The subscribers who have prepared the context that attempts begin with."""
         self.started_at: datetime | None = None
         self.held: dict[str, Attempt] = {}
         self.buffer: deque[Attempt] = deque()
@@ -280,8 +283,10 @@ class Run:
             self.buffer.append(attempt)
         self.claimed += len(claimed.tasks)
         if self.events.subscribers:
+            if self.events.subscribers is not self.welcomed:
+                self._welcome()
             self.events.happened(claimed.overdue)
-            self.events.happened(claimed.tasks)
+            self.events.claimed(claimed.tasks)
         self._start()
 
     def _start(self) -> None:
@@ -294,7 +299,7 @@ class Run:
             free -= 1
             self.running.add(attempt)
             # Whoever ended starts the next: what its handler left in context variables is none of that one's business.
-            attempt.running = self.loop.create_task(self._attempt(attempt), context=self.context.copy())
+            attempt.running = self.loop.create_task(self._attempt(attempt), context=self.attempts_context.copy())
 
     async def _attempt(self, attempt: Attempt) -> None:
         # An answer, a loop or a process that stood still for longer than the lease: another worker may have the task by now.
@@ -322,18 +327,24 @@ class Run:
             if observed:
                 self._observe_end(attempt, context)
             self.running.discard(attempt)
+            # Nothing refers to itself from here on, so the memory is free as soon as the attempt is settled.
+            attempt.running = None
+            context.over()
             self.changed.set()
         if ending is None:
-            self.given_up[attempt.task.id] = attempt.task.fence
-            self._forget(attempt)
-            self._lost(attempt)
-            words = "task %s: gave up its handler, because the lease could not be kept"
-            log.warning(words, attempt.task.id, extra={**about(attempt.task), "event": "lost"})
+            self.context.copy().run(self._given_up, attempt)
         elif isinstance(ending, Task):
-            self._settled(attempt, ending)
+            self.context.copy().run(self._settled, attempt, ending)
         else:
             self.settler.put(attempt, ending)
         self._start()
+
+    def _given_up(self, attempt: Attempt) -> None:
+        self.given_up[attempt.task.id] = attempt.task.fence
+        self._forget(attempt)
+        self._lost(attempt)
+        words = "task %s: gave up its handler, because the lease could not be kept"
+        log.warning(words, attempt.task.id, extra={**about(attempt.task), "event": "lost"})
 
     async def _nap(self, mark: object, next_due: datetime | None) -> None:
         """Sleep until something is written, the next task is due, or the poll interval is over."""
@@ -401,22 +412,27 @@ class Run:
 
     # -- what others want to know
 
+    def _welcome(self) -> None:
+        """Let all subscribers, as some are new, prepare what attempts begin with."""
+        self.welcomed, self.attempts_context = self.events.subscribers, self.context.copy()
+        self.attempts_context.run(self.events.worker_begins)
+
     def _observe_begin(self, attempt: Attempt, context: Context) -> None:
+        under_way.set(context)
         if self.events.attempt_watchers:
-            context.kept = {}
             self.events.attempt_begins(context)
         attempt.began = surroundings.monotonic()
 
     def _observe_end(self, attempt: Attempt, context: Context) -> None:
         attempt.seconds = surroundings.monotonic() - attempt.began
-        if context.kept is not None:
+        if self.events.end_watchers:
             self.events.attempt_ends(context, attempt.error)
-            if attempt.error is None:
-                context.kept = None
+        if attempt.error is None:
+            context.kept = None
 
     def _lost(self, attempt: Attempt) -> None:
-        if self.events.subscribers and attempt.context is not None:
-            self.events.emit(Lost(attempt.task))
+        if self.events.listeners and attempt.context is not None:
+            self.events.emit([Lost(attempt.task)])
 
     # -- what others report
 
@@ -438,8 +454,8 @@ class Run:
         if task is None:
             self._lost(attempt)
             return
-        if self.events.subscribers:
-            self.events.emit(attempt.event(task))
+        if self.events.listeners:
+            self.events.emit([attempt.event(task)])
         if attempt.context is not None:
             self.ended += 1
             self.rate.tick()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import logging
 from collections.abc import Callable
 
@@ -45,6 +46,7 @@ class Settler:
         self._waiting: list[Ending] = []
         self._busy: asyncio.Task[None] | None = None
         self._backoff = Backoff("end tasks", outage)
+        self._context = contextvars.copy_context()
         self.unsettled = 0
 
     def put(self, attempt: Attempt, rule: Rule) -> None:
@@ -52,7 +54,8 @@ class Settler:
         self._waiting.append(Ending(attempt, rule))
         self.unsettled += 1
         if self._busy is None:
-            self._busy = asyncio.create_task(self._run(), name="tenure-settler")
+            # An attempt hands in its end: what its handler and observers left in context variables stays behind.
+            self._busy = asyncio.create_task(self._run(), name="tenure-settler", context=self._context.copy())
 
     async def drain(self, patience: float) -> None:
         """Return when everything handed in is written, or when the store has been away for too long."""
