@@ -68,3 +68,32 @@ async def test_nothing_is_left_of_a_key_whose_tasks_have_ended(store, queue):
         await queue.submit("greet", number, ordering_key="k")
     await drained(store)
     assert await store.table.partition(store._known.keys.order("k")) == []
+
+
+async def damage(store, task):
+    await store.table.write(store.table.update(store._known.keys.task(task.id), {"record": "{ not JSON"}))
+
+
+@pytest.mark.parametrize("bad", [{0}, {1}, {0, 1}, {1, 2}, {0, 2}, {0, 1, 2}, {3}, {0, 1, 2, 3}])
+async def test_damaged_tasks_of_a_key_let_the_others_go_wherever_they_stand(store, bad):
+    queue = Queue(store)
+    tasks = [await queue.submit("greet", number, ordering_key="k") for number in range(4)]
+    for number in bad:
+        await damage(store, tasks[number])
+    order = []
+    for _ in range(10):
+        order += await drained(store)
+    good = [task.id for number, task in enumerate(tasks) if number not in bad]
+    assert ids(order) == good
+    assert {note.key for note in await store.notes("damaged")} == {tasks[number].id for number in bad}
+    after = await queue.submit("greet", "after", ordering_key="k")
+    assert ids(await claim(store, 5)) == [after.id]
+
+
+async def test_a_running_task_whose_followers_are_damaged_lapses_and_runs_again(store, clock):
+    queue = Queue(store)
+    tasks = [await queue.submit("greet", number, ordering_key="k") for number in range(3)]
+    await claim_one(store)
+    await damage(store, tasks[1])
+    clock.advance(31)
+    assert ids(await drained(store)) == [tasks[0].id, tasks[2].id]

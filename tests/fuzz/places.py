@@ -60,14 +60,7 @@ class Postgres(Place):
         await fetch("UPDATE tenure.tasks SET record = $2 WHERE id = $1", task_id, harm(record))
 
 
-class Unordered(Place):
-    """A damaged head of an ordering key holds up its followers here (docs/guarantees.md says so)."""
-
-    def key(self, turn, number):
-        return None
-
-
-class Etcd(Unordered):
+class Etcd(Place):
     def __init__(self, request, folder):
         self.url = request.getfixturevalue("etcd_url")
 
@@ -82,7 +75,7 @@ class Etcd(Unordered):
         await store._client.ask(TXN, Txn(success=[put(key, place + b" " + harm(record))]))
 
 
-class DynamoDB(Unordered):
+class DynamoDB(Place):
     def __init__(self, request, folder):
         self.url = request.getfixturevalue("dynamodb_url")
 

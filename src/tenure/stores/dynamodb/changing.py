@@ -9,12 +9,14 @@ from datetime import datetime
 import msgspec
 
 from tenure import lifecycle
+from tenure.errors import ConcurrentChange, DamagedRecord
 from tenure.stores.base import Change, Hold, Renewal
 from tenure.stores.dynamodb import ordering
 from tenure.stores.dynamodb.counting import bucket
+from tenure.stores.dynamodb.damage import set_named_aside
 from tenure.stores.dynamodb.items import load
 from tenure.stores.dynamodb.keys import scheduled_key
-from tenure.stores.dynamodb.table import token
+from tenure.stores.dynamodb.table import TRIES, token
 from tenure.stores.dynamodb.together import Entry, Parts, all_done, groups, write_together
 from tenure.stores.dynamodb.trouble import ConditionFailed
 from tenure.stores.dynamodb.versions import another_rank, new_values, unchanged
@@ -36,7 +38,7 @@ async def swap(parts: Parts, changes: Sequence[Change], now: datetime) -> list[b
         if parts.ranks.guess(change.after.id) is None:
             answers[change.after.id] = False
         elif ordering.matters(change):
-            alone.append(ordering.swap(parts, change, now))
+            alone.append(_swap_ordered(parts, change, now))
         elif bucket(change.before) != bucket(change.after):
             together.append(change)
         else:
@@ -55,6 +57,16 @@ async def _learn_ranks(parts: Parts, ids: list[str]) -> None:
         for (pk, _), item in found.items():
             if "all_sk" in item:
                 parts.ranks.learn(parts.keys.task_id(pk), item)
+
+
+async def _swap_ordered(parts: Parts, change: Change, now: datetime) -> dict[str, bool]:
+    """A change that can make it another task's turn. One of them that cannot be read is passed over."""
+    for _ in range(TRIES):
+        try:
+            return await ordering.swap(parts, change, now)
+        except DamagedRecord as damage:
+            await set_named_aside(parts, damage, now)
+    raise ConcurrentChange(change.after.id)
 
 
 async def _swap_alone(parts: Parts, change: Change) -> dict[str, bool]:

@@ -119,11 +119,7 @@ async def _actions(parts: Parts, change: Change, rank: str, now: datetime) -> li
         elif rival is None:
             new = head._replace(task_id=after.id, last=max(head.last, rank))
     elif is_next:
-        new = head._replace(task_id=first_id)
-        if first_id is not None:
-            rival = await _rival(parts, Head(first_id), None, after.id)
-            if rival is not None and rival[0].status is TaskStatus.Pending:
-                others_turn = [await _unblocked(parts, *rival, now)]
+        new, others_turn = await _handed_over(parts, head, first_id, now)
     blocked = after.status in OPEN and new.task_id != after.id
     values = new_values(parts, change, rank, blocked=blocked)
     actions = [
@@ -136,6 +132,28 @@ async def _actions(parts: Parts, change: Change, rank: str, now: datetime) -> li
     elif change.before.status not in OPEN and after.status in OPEN:
         actions.append(add_turn(parts, after, rank))
     return actions
+
+
+async def leave(parts: Parts, item: Item, now: datetime) -> list[Action]:
+    """The writes that take a task that cannot be read out of the queue of its key, and let the next one go."""
+    key, rank = item.get("ordering_key"), item.get("all_sk")
+    if key is None or rank is None:
+        return []
+    task_id = parts.keys.task_id(item[parts.table.pk])
+    head, turns = await head_of(parts, key)
+    drop = parts.table.delete((parts.keys.order(key), TURN + rank))
+    if head.task_id != task_id:
+        return [drop]
+    first_id = next((other for turn in turns if (other := turn.split(" ", 1)[1]) != task_id), None)
+    new, others_turn = await _handed_over(parts, head, first_id, now)
+    return [drop, *others_turn, move_head(parts, key, head, new._replace(mark=token()))]
+
+
+async def _handed_over(parts: Parts, head: Head, next_id: str | None, now: datetime) -> tuple[Head, list[Action]]:
+    """The head after its task has ended, and the write that lets the next one be found."""
+    rival = None if next_id is None else await _rival(parts, Head(next_id), None, "")
+    waits = rival is not None and rival[0].status is TaskStatus.Pending
+    return head._replace(task_id=next_id), [await _unblocked(parts, *rival, now)] if rival is not None and waits else []
 
 
 async def _rival(parts: Parts, head: Head, first: str | None, task_id: str) -> tuple[Task, str] | None:
