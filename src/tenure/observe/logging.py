@@ -62,6 +62,7 @@ _WORDS: dict[type[TaskEvent], str] = {
 }
 
 
+_MESSAGES = {kind: f"task {words}" for kind, words in _WORDS.items()}
 _NAMES = {kind: kind.__name__.lower() for kind in LEVELS}
 _LEVEL_NAMES = {kind: logging.getLevelName(level).lower() for kind, level in LEVELS.items()}
 FIELDS = ("event", "task_id", "task_type", "queue", "attempt", "status", "worker_id", "seconds", "why")
@@ -79,7 +80,7 @@ class Line(msgspec.Struct, omit_defaults=True, gc=False):
     task_type: str
     queue: str
     attempt: int
-    status: str
+    status: TaskStatus
     worker_id: str | None = None
     seconds: float | None = None
     why: str | None = None
@@ -100,7 +101,7 @@ class Logging(Subscriber):
         now = datetime.now(UTC)
         if (handler := _only_json(logger)) is not None:
             # The ids are fields of the object: a sentence would only repeat them.
-            handler.write_lines([self._line(event, now, f"task {_WORDS[type(event)]}") for event in told])
+            handler.write_lines([self._line(event, now, _MESSAGES[type(event)]) for event in told])
             return
         make = logging.getLogRecordFactory()
         for event in told:
@@ -117,7 +118,7 @@ class Logging(Subscriber):
         last = task.history[-1]
         return Line(
             now, level, self._logger.name, message, _NAMES[kind], task.id, task.type, task.queue,
-            last.attempt, task.status.value, last.worker, event.seconds if kind is Completed else None,  # type: ignore[attr-defined]
+            last.attempt, task.status, last.worker, event.seconds if kind is Completed else None,  # type: ignore[attr-defined]
             last.why,
         )  # fmt: skip
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections import Counter as Tally
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
@@ -74,11 +73,16 @@ class Names:
 
 def observe_all(histogram: Any, values: Sequence[float]) -> None:
     """`observe` for each value, but one step per bucket: a batch has many values and they fall into few."""
+    if not values:
+        return
     bounds, buckets = histogram._upper_bounds, histogram._buckets  # noqa: SLF001 - there is no public way to add many
-    for bucket, count in Tally(bisect_left(bounds, value) for value in values).items():
-        buckets[bucket].inc(count)
-    if values:
-        histogram._sum.inc(sum(values))  # noqa: SLF001
+    values, counted = sorted(values), 0
+    while counted < len(values):
+        bucket = bisect_left(bounds, values[counted])
+        beyond = bisect_right(values, bounds[bucket], counted)
+        buckets[bucket].inc(beyond - counted)
+        counted = beyond
+    histogram._sum.inc(sum(values))  # noqa: SLF001
 
 
 class Metrics:
@@ -173,14 +177,14 @@ class Prometheus(Subscriber):
 
     def happened(self, events: Sequence[TaskEvent]) -> None:  # noqa: D102 - as the base says
         groups: dict[tuple[type[TaskEvent], str, str], list[Any]] = {}
+        last: tuple[Any, ...] = (None, None, None)
+        group: list[Any] = []
         for event in events:
             task = event.task
-            key = (type(event), task.type, task.queue)
-            group = groups.get(key)
-            if group is None:
-                groups[key] = [event]
-            else:
-                group.append(event)
+            # Many of one kind in a row are the rule, and comparing costs less than looking up.
+            if (key := (type(event), task.type, task.queue)) != last:
+                last, group = key, groups.setdefault(key, [])
+            group.append(event)
         for (kind, type_, queue), group in groups.items():
             if (type_, queue) not in self._seen:
                 self._show_zeros(type_, queue)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tenure.errors import MissingExtra
-from tenure.observe.events import Failed, Subscriber, TaskEvent, kept
+from tenure.observe.events import Failed, Lapsed, Subscriber, TaskEvent, kept
 from tenure.observe.redaction import SECRETS, Redaction
 from tenure.task import Task
 
@@ -19,6 +19,8 @@ try:
     from tenure.observe.scopes import enter, outer_scope
 except ModuleNotFoundError:
     raise MissingExtra("Sentry", "sentry") from None
+
+FAILURES = (Failed, Lapsed)
 
 
 class Sentry(Subscriber):
@@ -43,9 +45,10 @@ class Sentry(Subscriber):
         enter()
 
     def happened(self, events: Sequence[TaskEvent]) -> None:  # noqa: D102 - as the base says
-        for event in events:
-            if isinstance(event, Failed) and (event.dead or self._every_failure):
-                self._report(event)
+        failures: list[Any] = [event for event in events if type(event) in FAILURES]
+        for failed in failures:
+            if failed.dead or self._every_failure:
+                self._report(failed)
 
     def _report(self, failed: Failed) -> None:
         task = failed.task
