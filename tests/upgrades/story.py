@@ -6,11 +6,19 @@ It is told by the version whose records are to be kept, so it uses only what has
 import json
 from datetime import UTC, datetime, timedelta
 
+import msgspec
+
+from tenure.idempotency import read_reservation
 from tenure.queue import Queue
+from tenure.stores.base import Piece, Renewal
+from tenure.submission import build
 from tenure.sweeper import Sweeper
-from tenure.testing.conformance.steps import brought_to, claim_one, complete, fail
+from tenure.task import Progress, decode, encode
+from tenure.testing.conformance.steps import alike, brought_to, change, claim_one, complete, fail
 
 NOON = datetime(2026, 1, 28, 12, 0, 0, 123456, tzinfo=UTC)
+NEWER = ("keyed", "second", "scheduled", "failed", "completed")
+FIELD = {"flavour": {"of": "a newer version"}}
 
 
 class Clock:
@@ -48,20 +56,42 @@ async def tell(store, clock):
     await queue.pause("frozen", "for the fixture")
 
 
+async def tell_more(store):
+    """What came later: a handler's word of how far it is, and records with a field that only a newer version knows."""
+    (running,) = await store.get(["running"])
+    await store.renew([Renewal(running.id, running.fence, timedelta(0), Progress(1, 2, "half"))])
+    later = await brought_to(Queue(store), "completed", "later", task_id="later")
+    for task_id in NEWER:
+        await change(store, task_id, lambda task, _: decode(_newer(encode(task))))
+    options = {"idempotency_key": "newer", "idempotency_ttl": None, "task_id": later.id}
+    reservation = build("later", {"for": "completed"}, options, await store.now(), 1000).reservation
+    record = _newer(msgspec.json.encode(msgspec.structs.replace(reservation, state="creating")))
+    await store.restore(Piece(reservations=[read_reservation(record, "newer")]), await store.now())
+
+
+def _newer(record):
+    return msgspec.json.encode(msgspec.json.decode(record) | FIELD)
+
+
+async def dumped(store):
+    """Everything that the store gives out."""
+    pieces = [await store.dump(limit=5)]
+    while pieces[-1].cursor is not None:
+        pieces.append(await store.dump(pieces[-1].cursor, 5))
+    return pieces
+
+
 async def seen(store):
     """What the story left, as everyone can see it."""
     queue = Queue(store)
     page = await queue.list(limit=1000)
-    tasks = {task.id: task.to_dict() for task in page.tasks}
-    piece = await store.dump(limit=1000)
-    stones, keys = list(piece.stones), list(piece.reservations)
-    while piece.cursor is not None:
-        piece = await store.dump(piece.cursor, 1000)
-        stones += piece.stones
-        keys += piece.reservations
+    tasks = {task.id: alike(task).to_dict() for task in page.tasks}
+    pieces = await dumped(store)
+    stones = [stone for piece in pieces for stone in piece.stones]
+    keys = [key for piece in pieces for key in piece.reservations]
     return {
         "tasks": tasks,
-        "stones": {stone.id: stone.to_dict() for stone in stones},
+        "stones": {stone.id: alike(stone).to_dict() for stone in stones},
         "keys": sorted([key.identity, key.task_id] for key in keys),
         "paused": await queue.paused(),
         "counts": {str(status): count for status, count in (await queue.counts()).items() if count},
