@@ -2,12 +2,16 @@
 
 import asyncio
 from collections import Counter
+from datetime import timedelta
 
 import pytest
 
-from tenure import Context, RetryPolicy, TaskStatus, Worker, connect
+from tenure import Context, RetryPolicy, TaskStatus, Worker, connect, lifecycle
+from tenure.lifecycle import Failure
+from tenure.payload import NULL
+from tenure.stores.base import Change, Renewal
 from tenure.testing import check
-from tenure.testing.conformance.steps import everything
+from tenure.testing.conformance.steps import claim, everything
 
 AT_ONCE = RetryPolicy(base=0, max_delay=0, jitter=0, max_attempts=5)
 TASKS = 240
@@ -59,3 +63,37 @@ async def test_every_promise_holds_among_many(postgres_url, keys):
     assert counts == {**dict.fromkeys(TaskStatus, 0), TaskStatus.Completed: TASKS}
     for queue in queues:
         await queue.close()
+
+
+def completions(store, held, now):
+    return store.swap([Change(task, lifecycle.complete(task, task.fence, NULL, now)) for task in held])
+
+
+def failures(store, held, now):
+    failure = Failure("boom")
+    return store.swap([Change(task, lifecycle.fail(task, task.fence, failure, AT_ONCE, now, 0)) for task in held])
+
+
+def renewals(store, held, now):
+    return store.renew([Renewal(task.id, task.fence, timedelta(seconds=60)) for task in held])
+
+
+@pytest.mark.parametrize("call", [completions, failures, renewals])
+async def test_rows_are_locked_in_the_order_of_their_ids_so_that_nobody_waits_in_a_circle(queue, postgres_admin, call):
+    for number in range(3):
+        await queue.submit("greet", number)
+    held = await claim(queue.store, 3)
+    first, *others = sorted(task.id for task in held)
+    with postgres_admin.transaction():
+        postgres_admin.execute("SELECT FROM tenure.tasks WHERE id = %s FOR UPDATE", (first,))
+        calling = asyncio.ensure_future(call(queue.store, held[::-1], await queue.now()))
+        await until_somebody_waits_for_a_lock(postgres_admin)
+        # Were one of the others locked by now, this would fail at once.
+        postgres_admin.execute("SELECT FROM tenure.tasks WHERE id = ANY(%s) FOR UPDATE NOWAIT", (others,))
+    await calling
+
+
+async def until_somebody_waits_for_a_lock(admin):
+    async with asyncio.timeout(30):
+        while admin.execute("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'").fetchone() == (0,):
+            await asyncio.sleep(0.005)

@@ -39,8 +39,9 @@ def kinds(changes: Sequence[Change]) -> list[tuple[str, list[int]]]:
     if len({change.after.id for change in changes}) < len(changes):
         return [(_kind(change), [number]) for number, change in enumerate(changes)]
     groups: defaultdict[str, list[int]] = defaultdict(list)
-    for number, change in enumerate(changes):
-        groups[_kind(change)].append(number)
+    # In the order of their ids, as everywhere: whoever locks rows in the same order never waits in a circle.
+    for number in sorted(range(len(changes)), key=lambda number: changes[number].after.id):
+        groups[_kind(changes[number])].append(number)
     return list(groups.items())
 
 
@@ -147,7 +148,7 @@ async def renew(db: Database, statements: Statements, renewals: Sequence[Renewal
             micros(renewal.lease),
             msgspec.json.encode(renewal.progress) if renewal.progress else None,
         )
-        for renewal in renewals
+        for renewal in sorted(renewals, key=lambda renewal: renewal.task_id)
     ]
     found = await db.fetch(statements("renew"), now, *columns(rows, 4))
     held = {plain(task_id): Hold.CancelRequested if asked else Hold.Held for task_id, asked in found}
