@@ -14,6 +14,7 @@ from typing import Literal
 import msgspec
 
 from tenure.errors import DamagedRecord, IdempotencyConflict
+from tenure.times import Moment
 from tenure.unknown import Reader
 
 TASK_TYPE = "task_type"
@@ -41,8 +42,8 @@ class Reservation(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknow
     key_hash: str
     task_id: str
     task_type: str
-    created_at: datetime
-    expires_at: datetime | None = None
+    created_at: Moment
+    expires_at: Moment | None = None
     input_hash: str | None = None
     state: Literal["creating", "ready"] = "ready"
 

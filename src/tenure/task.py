@@ -11,7 +11,7 @@ import msgspec
 from tenure import payload
 from tenure.errors import DamagedRecord
 from tenure.retry import RetryPolicy
-from tenure.times import from_text, utc
+from tenure.times import Moment, from_text, utc
 from tenure.unknown import Reader
 
 FORMAT = 1
@@ -47,7 +47,7 @@ class Event(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     number: int
     status: TaskStatus
-    at: datetime
+    at: Moment
     what: str
     attempt: int = 0
     fence: int = 0
@@ -78,8 +78,8 @@ class Task(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, forbid_unk
 
     id: str
     type: str = msgspec.field(name="task_type")
-    created_at: datetime
-    available_at: datetime
+    created_at: Moment
+    available_at: Moment
     queue: str = "default"
     status: TaskStatus = TaskStatus.Pending
     version: int = 1
@@ -89,17 +89,17 @@ class Task(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, forbid_unk
     ordering_key: str | None = None
     tags: tuple[str, ...] = ()
 
-    expires_at: datetime | None = None
-    started_at: datetime | None = None
-    completed_at: datetime | None = None
-    failed_at: datetime | None = None
-    expired_at: datetime | None = None
-    cancelled_at: datetime | None = None
-    archived_at: datetime | None = None
+    expires_at: Moment | None = None
+    started_at: Moment | None = None
+    completed_at: Moment | None = None
+    failed_at: Moment | None = None
+    expired_at: Moment | None = None
+    cancelled_at: Moment | None = None
+    archived_at: Moment | None = None
 
     fence: int = 0
     worker_id: str | None = None
-    lease_expires_at: datetime | None = None
+    lease_expires_at: Moment | None = None
 
     attempts: int = 0
     max_attempts: int = 0
@@ -117,7 +117,7 @@ class Task(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, forbid_unk
     progress: Progress | None = None
 
     idempotency_key: str | None = None
-    remember_until: datetime | None = None
+    remember_until: Moment | None = None
     headers: dict[str, str] = {}
 
     history: tuple[Event, ...] = ()

@@ -7,6 +7,9 @@ fixed width; both keep every microsecond and order as time does.
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Annotated
+
+import msgspec
 
 from tenure.errors import InvalidInput
 
@@ -15,6 +18,8 @@ MICROSECOND = timedelta(microseconds=1)
 SECOND = timedelta(seconds=1)
 DAY = timedelta(days=1)
 FOREVER = datetime.max.replace(tzinfo=UTC)
+Moment = Annotated[datetime, msgspec.Meta(tz=True)]
+"""A time in a stored record: one without a zone could be compared with no other."""
 
 
 def utc(moment: datetime) -> datetime:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 from datetime import UTC, datetime, timedelta
 
 import msgspec
@@ -50,6 +51,14 @@ def test_whatever_is_read_can_be_written_moved_and_shown(harm):
         for step in STEPS:
             with contextlib.suppress(TenureError):
                 step(task)
+
+
+@pytest.mark.parametrize("field", ["created_at", "available_at", "expires_at", "lease_expires_at", "failed_at"])
+def test_a_time_without_a_zone_is_damage(field):
+    """It could be compared with no other, and whoever met it would stop."""
+    record = json.loads(encode(RUNNING)) | {field: "2026-01-28T12:00:00"}
+    with pytest.raises(DamagedRecord, match="timezone"):
+        decode(json.dumps(record).encode(), "t1")
 
 
 @searched

@@ -20,6 +20,7 @@ from tenure.idempotency import Reservation
 from tenure.payload import NULL
 from tenure.submission import Submission
 from tenure.task import Progress, Task, TaskStatus
+from tenure.times import Moment
 
 PAUSE, WORKER = "pause", "worker"
 """Kinds of notes that the library itself keeps."""
@@ -125,7 +126,7 @@ class Note(msgspec.Struct, frozen=True):
     kind: str
     key: str
     value: dict[str, Any] = {}
-    updated_at: datetime | None = None
+    updated_at: Moment | None = None
     version: int = 0
 
 
