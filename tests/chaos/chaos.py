@@ -255,6 +255,7 @@ def main():
     options.add_argument("--workers", type=int, default=4)
     options.add_argument("--seed", type=int, default=secrets.randbelow(1_000_000))
     options.add_argument("--stores", default=",".join(PLACES))
+    options.add_argument("--delay", type=float, default=0.0, help="seconds to a server and back, each, all the time")
     options.add_argument("--folder", help="keep the files of the run here")
     options.add_argument("--write", help="write the figures to this page")
     given = options.parse_args()
@@ -265,6 +266,7 @@ def main():
             folder = Path(folder, name)
             folder.mkdir(parents=True)
             place = PLACES[name](folder)
+            place.delay = given.delay
             words = {"seconds": given.seconds, "tasks": given.tasks, "workers": given.workers, "seed": given.seed}
             runs.append(asyncio.run(Chaos(folder, place, **words).run()))
     show(runs)

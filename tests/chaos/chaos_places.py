@@ -29,6 +29,8 @@ class Place:
     """Whether its time is another than that of the machine of a client."""
     doubt = 0.0
     """Seconds by which two clients may read its time differently."""
+    delay = 0.0
+    """Seconds that everything is on its way to a server and back, each, also when nothing happens to the network."""
     pace = 1.0
     """How many tasks it is given, as a part of the usual number."""
 
@@ -107,6 +109,8 @@ class Served(Place):
     async def __aenter__(self):
         self.up = await asyncio.to_thread(self.start)
         self.ways = [await Way(port).__aenter__() for port in self.ports()]
+        for way in self.ways:
+            way.delay = self.delay
         self.url = self.address([way.port for way in self.ways])
         return self
 
@@ -141,9 +145,9 @@ class Served(Place):
 
     async def network_slow(self, dice):
         way = dice.choice(self.ways)
-        way.delay = dice.uniform(0.02, 0.2)
+        way.delay = self.delay + dice.uniform(0.02, 0.2)
         await asyncio.sleep(dice.uniform(*OUTAGE))
-        way.delay = 0.0
+        way.delay = self.delay
 
 
 class Postgres(Served):

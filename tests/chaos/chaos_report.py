@@ -5,16 +5,22 @@ from datetime import UTC, datetime
 from rich.console import Console
 from rich.table import Table
 
+KEPT = "## What was found"
+"""From here on, the page is written by hand and stays."""
 PAGE = """# What chaos runs have shown
 
 `make chaos` runs producers and workers as real processes on each store, with everything that is listed here happening to them at random for {seconds:g} seconds; then the faults stop, everything has to end, and
-`tenure.testing.check` goes through all histories. Half of the clients have a clock that is an hour or a day wrong, where the store has a time of its own. A run is repeated with its seed:
+`tenure.testing.check` goes through all histories. Half of the clients have a clock that is an hour or a day wrong, where the store has a time of its own. How long the rest takes is a figure, because that is up to the machine; but when
+nothing moves for a minute, the run is stuck: it says what each open task waits for by the store's time, and where each process stands. A run is repeated with its seed:
 `python tests/chaos/chaos.py --seed {seed} --stores sqlite` (the faults are then the same ones in the same order; when exactly each meets which statement is up to the machine).
 
-Written by `tests/chaos/chaos.py` on {day}; seed {seed}, {workers} workers, 2 producers, leases of 1 s, durable settings everywhere, 2 cores of an AMD EPYC, 24 GiB, shared with other work.
+## The last run
+
+Written by `tests/chaos/chaos.py` on {day}; seed {seed}, {workers} workers, 2 producers, leases of 1 s, durable settings everywhere, 2 cores of an AMD EPYC, 24 GiB, shared with other work: a load of {low:.1f} to {high:.1f}, this run included.
 
 {table}
-"""
+
+{kept}"""
 
 
 def rows(runs):
@@ -55,12 +61,17 @@ def write(runs, page):
     lines = ["| what | " + " | ".join(stores) + " |", "|---|" + "---:|" * len(stores)]
     lines += [f"| {name.strip()} | " + " | ".join(map(shown, counts)) + " |" for name, counts in rows(runs)]
     first = runs[0]
+    loads = [load for run in runs for load in run.load]
+    before = page.read_text() if page.exists() else ""
     page.write_text(
         PAGE.format(
             seconds=first.seconds,
             seed=first.seed,
             workers=len(first.workers),
             day=datetime.now(UTC).date(),
+            low=min(loads),
+            high=max(loads),
             table="\n".join(lines),
+            kept=before[before.find(KEPT) :] if KEPT in before else "",
         )
     )

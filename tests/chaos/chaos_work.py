@@ -83,7 +83,8 @@ def _job(dice, number, line, count):
         case "again":
             return Job("again", {"name": name}, {"max_reschedules": 3})
         case "cancelled":
-            return Job("plain", {"name": name}, {"delay": 3600}, cancel=True)
+            # Under an id of its own: a producer that is killed before it cancels finds the same task when it goes on.
+            return Job("plain", {"name": name}, {"delay": 3600, "task_id": name}, cancel=True)
         case "poison":
             return Job("poison", {"name": name}, {"max_attempts": 2})
     return Job(kind, {"name": name})
