@@ -19,7 +19,7 @@ from tenure.sweeper import Sweeper
 from tenure.testing import FakeClock
 
 # Far from the handler: Sentry sends the lines of source around a frame.
-CARD = {"user": "ada", "password": "hunter2", "nested": [{"Api-Key": "k-123"}], "note": "token=abc"}
+CARD = {"user": "ada", "password": "hunter2", "nested": [{"Api-Key": "k-123"}], "note": "token=xyzzy"}
 
 
 class Endpoint(BaseHTTPRequestHandler):
@@ -100,7 +100,7 @@ async def test_secrets_of_the_input_never_leave(queue, received):
     whole = json.dumps(event)
     assert "hunter2" not in whole
     assert "k-123" not in whole
-    assert "abc" not in whole
+    assert "xyzzy" not in whole
 
 
 async def test_earlier_attempts_are_breadcrumbs_beside_the_handler_s_own(queue, received):
@@ -262,3 +262,55 @@ async def test_what_a_handler_reports_itself_names_its_task(queue, received):
     assert (first["transaction"], second["transaction"]) == ("notices", "notices")
     assert ("own" in first["tags"], second["tags"]["own"]) == (False, "yes")
     assert first["tags"]["release_ring"] == second["tags"]["release_ring"] == "blue"
+
+
+@pytest.mark.parametrize("plain", [True, False])
+async def test_what_helpers_of_a_handler_tell_belongs_to_its_attempt(queue, received, plain):
+    queue.observe(Sentry())
+    worker, both = Worker(queue, retry=None), threading.Barrier(2)
+
+    def tell(input):
+        both.wait(10)
+        sentry_sdk.set_tag("who", input)
+
+    if plain:
+
+        @worker.task("tells")
+        def tells(input):
+            tell(input)
+            raise ValueError(input)
+    else:
+
+        @worker.task("tells")
+        async def tells(input):
+            await asyncio.to_thread(tell, input)
+            sentry_sdk.set_tag("after", input)
+            raise ValueError(input)
+
+    for name in ("ada", "bob"):
+        await queue.submit("tells", name)
+    await worker.run(until_idle=True)
+    told = {event["exception"]["values"][-1]["value"]: event["tags"] for event in received()}
+    assert {name: tags["who"] for name, tags in told.items()} == {"ada": "ada", "bob": "bob"}
+    if not plain:
+        assert {name: tags["after"] for name, tags in told.items()} == {"ada": "ada", "bob": "bob"}
+
+
+async def test_a_dead_letter_that_a_handler_of_another_task_comes_upon_is_not_about_that_handler(received):
+    clock = FakeClock()
+    async with connect("memory://", clock=clock) as queue:
+        queue.observe(Sentry())
+        await queue.submit("gone", max_attempts=1)
+        await queue.store.claim(Want("w9", ("default",), {"gone": 1}, 1, timedelta(seconds=5)))
+        worker = Worker(queue)
+
+        @worker.task("finds")
+        async def finds(input):
+            sentry_sdk.set_tag("mine", "yes")
+            clock.advance(10)
+            assert len(await Sweeper(queue.store, events=queue.events).sweep()) == 1
+
+        await queue.submit("finds")
+        await worker.run(until_idle=True)
+    (event,) = received()
+    assert (event["transaction"], "mine" in event["tags"]) == ("gone", False)

@@ -7,17 +7,20 @@ import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
-from opentelemetry import trace
+from opentelemetry import baggage, trace
+from opentelemetry import context as current
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON, ParentBased
 from opentelemetry.trace import SpanKind, StatusCode
 
 from tenure import IdempotencyConflict, InvalidInput, RetryPolicy, Worker, connect
 from tenure.observe.tracing import Tracing
+from tenure.queue import Queue
+from tenure.stores.memory import MemoryStore
 
 
 @pytest.fixture
@@ -242,3 +245,92 @@ async def test_a_task_without_a_trace_begins_one_of_its_own(queue, exporter, pro
     spans = exporter.get_finished_spans()
     assert [span.parent for span in spans] == [None] * 5
     assert len({span.context.trace_id for span in spans}) == 5
+
+
+def current_span():
+    return trace.get_current_span().get_span_context()
+
+
+@pytest.fixture
+async def unsampled(queue):
+    """A queue whose submits are not sampled."""
+    return queue.observe(Tracing(TracerProvider(sampler=ParentBased(ALWAYS_OFF))))
+
+
+async def test_the_context_of_a_submit_that_was_not_sampled_is_found_wherever_its_handler_goes(unsampled):
+    worker, seen = Worker(unsampled), []
+
+    async def beside():
+        seen.append((current_span(), "async"))
+
+    def on_a_thread_that_is_given_no_more_than(carried):
+        token = current.attach(carried)
+        seen.append((current_span(), "async"))
+        current.detach(token)
+
+    @worker.task("async")
+    async def handler(input):
+        thread = threading.Thread(target=on_a_thread_that_is_given_no_more_than, args=[current.get_current()])
+        thread.start()
+        thread.join()
+        seen.append((current_span(), "async"))
+        await asyncio.create_task(beside())
+        token = current.attach(current.set_value("mine", 1))
+        seen.append((current_span(), "async"))
+        current.detach(token)
+
+    @worker.task("plain")
+    def plain(input):
+        seen.append((current_span(), "plain"))
+
+    carried = {type_: (await unsampled.submit(type_)).headers["traceparent"] for type_ in ("async", "plain")}
+    await worker.run(until_idle=True)
+    assert len(seen) == 5
+    for span, type_ in seen:
+        assert f"00-{span.trace_id:032x}-{span.span_id:016x}-{span.trace_flags:02x}" == carried[type_]
+        assert not span.trace_flags.sampled
+    assert not current_span().is_valid
+
+
+async def test_baggage_arrives_whether_its_trace_is_sampled_or_not(unsampled):
+    worker, seen = Worker(unsampled), []
+
+    @worker.task("carries")
+    async def carries(input):
+        seen.append(baggage.get_baggage("tenant"))
+
+    token = current.attach(baggage.set_baggage("tenant", "a"))
+    await unsampled.submit("carries")
+    current.detach(token)
+    await worker.run(until_idle=True)
+    assert seen == ["a"]
+
+
+@pytest.mark.parametrize("sampler", [ALWAYS_ON, ALWAYS_OFF])
+async def test_settling_and_hooks_never_run_under_the_span_of_an_attempt(sampler):
+    class Watched(MemoryStore):
+        async def swap(self, changes):
+            seen.append(current_span())
+            return await super().swap(changes)
+
+    provider, seen, inside = TracerProvider(sampler=ParentBased(sampler)), [], []
+    queue = Queue(Watched()).observe(Tracing(provider))
+    worker = Worker(queue, concurrency=1)
+
+    @worker.task("greet")
+    async def greet(input):
+        inside.append(current_span())
+
+    @worker.on_success
+    async def after(task):
+        seen.append(current_span())
+
+    for _ in range(3):
+        await queue.submit("greet")
+    with provider.get_tracer("test").start_as_current_span("around the worker") as around:
+        await worker.run(until_idle=True)
+    await queue.close()
+    assert len(seen) >= 4
+    assert {span.span_id for span in seen} == {around.get_span_context().span_id}
+    assert around.get_span_context().trace_id not in {span.trace_id for span in inside}
+    assert all(span.is_valid for span in inside)

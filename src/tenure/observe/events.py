@@ -37,6 +37,9 @@ class Execution(Protocol):
     kept: dict[str, Any] | None
 
 
+OnEnd = Callable[[BaseException | None], None]
+"""Called with what a handler has raised, if it has."""
+
 under_way: ContextVar[Execution | None] = ContextVar("tenure_attempt_under_way", default=None)
 """The attempt that a context belongs to. It is set once for all observers, who look here only when somebody asks them."""
 
@@ -181,11 +184,11 @@ class Subscriber:
     def worker_begins(self) -> None:
         """A worker is about to begin attempts. Context variables that are set here are seen by all its handlers, and by nothing else."""
 
-    def attempt_begins(self, context: Execution) -> None:
-        """A handler is about to run. Context variables that are set here are seen by it, and by nothing else."""
+    def attempt_begins(self, context: Execution) -> OnEnd | None:
+        """A handler is about to run. Context variables that are set here are seen by it, and by nothing else.
 
-    def attempt_ends(self, context: Execution, error: BaseException | None) -> None:
-        """The handler has ended; what becomes of its task will be an event."""
+        What is returned is called when the handler has ended; what becomes of its task will be an event.
+        """
 
     def store_called(self, operation: str, seconds: float, failed: bool) -> None:
         """A call of the store took this long."""
@@ -201,7 +204,6 @@ class Events:
         self.subscribers: tuple[Subscriber, ...] = ()
         self.listeners: tuple[Subscriber, ...] = ()
         self.attempt_watchers: tuple[Subscriber, ...] = ()
-        self.end_watchers: tuple[Subscriber, ...] = ()
         self.submit_watchers: tuple[Subscriber, ...] = ()
         self.store_watchers: tuple[Subscriber, ...] = ()
         self.doubts = Doubts()
@@ -212,7 +214,6 @@ class Events:
         self.subscribers += (subscriber,)
         self.listeners = self.that_override("happened")
         self.attempt_watchers = self.that_override("attempt_begins")
-        self.end_watchers = self.that_override("attempt_ends")
         self.submit_watchers = self.that_override("submitting")
         self.store_watchers = self.that_override("store_called")
 
@@ -243,21 +244,16 @@ class Events:
         for subscriber in self.that_override("worker_begins"):
             self.tell(subscriber.worker_begins)
 
-    def attempt_begins(self, context: Execution) -> None:
-        """Tell those who want to know that a handler is about to run."""
+    def attempt_begins(self, context: Execution) -> list[OnEnd]:
+        """Tell those who want to know that a handler is about to run, and return what is to be called at its end."""
+        ends = []
         for watcher in self.attempt_watchers:
             try:
-                watcher.attempt_begins(context)
+                if (end := watcher.attempt_begins(context)) is not None:
+                    ends.append(end)
             except Exception:
                 log.exception("%r failed", watcher)
-
-    def attempt_ends(self, context: Execution, error: BaseException | None) -> None:
-        """Tell them that it has ended."""
-        for watcher in self.end_watchers:
-            try:
-                watcher.attempt_ends(context, error)
-            except Exception:
-                log.exception("%r failed", watcher)
+        return ends
 
     @contextlib.contextmanager
     def submitting(self, options: Any, types: Sequence[str]) -> Iterator[list[Task]]:

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from tenure.errors import MissingExtra, RescheduleError
-from tenure.observe.events import Execution, Subscriber, keep, kept
+from tenure.observe.events import Execution, OnEnd, Subscriber
 from tenure.task import Task
 
 try:
@@ -21,12 +22,12 @@ try:
     from opentelemetry import trace
     from opentelemetry.context import Context
     from opentelemetry.propagate import extract, inject
-    from opentelemetry.trace import NonRecordingSpan, Span, SpanContext, SpanKind, Status, StatusCode, TracerProvider
+    from opentelemetry.trace import Span, SpanKind, Status, StatusCode, TracerProvider
 except ModuleNotFoundError:
     raise MissingExtra("Tracing", "otel") from None
 
 SYSTEM = "tenure"
-PARENT, BAGGAGE = "traceparent", "baggage"
+PARENT = "traceparent"
 UNSAMPLED = tuple("02468ace")
 """The lowest bit of the flags, which end the header, says whether the trace is sampled."""
 
@@ -68,15 +69,16 @@ class Tracing(Subscriber):
             if len(tasks) == 1:
                 span.set_attribute("messaging.message.id", tasks[0].id)
 
-    def attempt_begins(self, context: Execution) -> None:
-        """The span of an attempt is the current one while its handler runs."""
+    def attempt_begins(self, context: Execution) -> OnEnd | None:
+        """The span of an attempt is the current one while its handler runs, and ends with it."""
         task = context.task
         parent = task.headers.get(PARENT, "")
         if parent.endswith(UNSAMPLED):
             # Whoever submitted it was not sampled, so the attempt is not; what it calls may want to know that.
-            around = extract(task.headers) if BAGGAGE in task.headers else _NOTHING
-            current.attach(trace.set_span_in_context(_Unsampled(task.headers), around))
-            return
+            carried = _Unsampled()
+            carried.headers = task.headers
+            current.attach(carried)
+            return None
         last = task.history[-1]
         around = extract(task.headers) if parent else _NOTHING
         span = self._tracer.start_span(
@@ -97,29 +99,33 @@ class Tracing(Subscriber):
             },
         )
         current.attach(trace.set_span_in_context(span, around))
-        keep(context, "span", span)
-
-    def attempt_ends(self, context: Execution, error: BaseException | None) -> None:
-        """The span ends with its handler; an exception is recorded on it."""
-        span: Span | None = kept(context, "span")
-        if span is None or not span.is_recording():
-            return
-        if error is not None and not isinstance(error, RescheduleError):
-            span.record_exception(error)
-            span.set_attribute("error.type", type(error).__qualname__)
-            span.set_status(Status(StatusCode.ERROR, str(error)))
-        span.end()
+        return partial(_end, span) if span.is_recording() else None
 
 
-class _Unsampled(NonRecordingSpan):
-    """The context of a submit that was not sampled, read from the headers only when somebody asks."""
+def _end(span: Span, error: BaseException | None) -> None:
+    if error is not None and not isinstance(error, RescheduleError):
+        span.record_exception(error)
+        span.set_attribute("error.type", type(error).__qualname__)
+        span.set_status(Status(StatusCode.ERROR, str(error)))
+    span.end()
 
-    def __init__(self, headers: dict[str, str]) -> None:
-        self._headers = headers
-        self._read: SpanContext | None = None
 
-    def get_span_context(self) -> SpanContext:
-        """The context that the task carries."""
-        if self._read is None:
-            self._read = trace.get_current_span(extract(self._headers)).get_span_context()
-        return self._read
+class _Unsampled(Context):
+    """What a task carries whose submit was not sampled: read from its headers when somebody asks, and hardly anybody does."""
+
+    __slots__ = ("headers",)
+    headers: dict[str, str]
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """As if it had been read at once."""
+        self._read()
+        return super().get(key, default)
+
+    def copy(self) -> dict[str, object]:
+        """What others begin their own with."""
+        self._read()
+        return super().copy()
+
+    def _read(self) -> None:
+        if not self:
+            dict.update(self, extract(self.headers))

@@ -12,13 +12,13 @@ import signal
 import socket
 import threading
 from collections import deque
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from tenure import lifecycle
 from tenure.errors import DamagedRecord, StoreError, StoreUnavailable
-from tenure.observe.events import Failed, Lost, Subscriber, under_way
+from tenure.observe.events import Failed, Lost, OnEnd, Subscriber, under_way
 from tenure.observe.logging import about, tell_failure
 from tenure.retry import RetryPolicy
 from tenure.stores.base import Claimed, Hold, Query, Renewal, Want
@@ -313,9 +313,7 @@ class Run:
         context.cancel_requested = attempt.task.cancel_requested
         timeout = attempt.timeout
         timer = None if timeout is None else self.loop.call_later(timeout, attempt.interrupt, Stop.Timeout)
-        observed = bool(self.events.subscribers)
-        if observed:
-            self._observe_begin(attempt, context)
+        ends = self._observe_begin(attempt, context) if self.events.subscribers else None
         try:
             rule = await attempt.run(context, self.executors, self.middleware)
             ending: Rule | Task | None = rule
@@ -324,8 +322,8 @@ class Run:
         finally:
             if timer is not None:
                 timer.cancel()
-            if observed:
-                self._observe_end(attempt, context)
+            if ends is not None:
+                self._observe_end(attempt, context, ends)
             self.running.discard(attempt)
             # Nothing refers to itself from here on, so the memory is free as soon as the attempt is settled.
             attempt.running = None
@@ -417,16 +415,16 @@ class Run:
         self.welcomed, self.attempts_context = self.events.subscribers, self.context.copy()
         self.attempts_context.run(self.events.worker_begins)
 
-    def _observe_begin(self, attempt: Attempt, context: Context) -> None:
+    def _observe_begin(self, attempt: Attempt, context: Context) -> Sequence[OnEnd]:
         under_way.set(context)
-        if self.events.attempt_watchers:
-            self.events.attempt_begins(context)
+        ends = self.events.attempt_begins(context) if self.events.attempt_watchers else ()
         attempt.began = surroundings.monotonic()
+        return ends
 
-    def _observe_end(self, attempt: Attempt, context: Context) -> None:
+    def _observe_end(self, attempt: Attempt, context: Context, ends: Sequence[OnEnd]) -> None:
         attempt.seconds = surroundings.monotonic() - attempt.began
-        if self.events.end_watchers:
-            self.events.attempt_ends(context, attempt.error)
+        for end in ends:
+            self.events.tell(end, attempt.error)
         if attempt.error is None:
             context.kept = None
 
