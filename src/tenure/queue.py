@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -475,7 +476,9 @@ class Queue:
             seen_at = note.updated_at or now
             alive = now - seen_at < WORKER_SILENCE
             if alive or gone:
-                found.append(msgspec.convert({**note.value, "seen_at": seen_at, "alive": alive}, WorkerInfo))
+                # A note that nobody can read is no sign of life.
+                with contextlib.suppress(msgspec.ValidationError):
+                    found.append(msgspec.convert({**note.value, "seen_at": seen_at, "alive": alive}, WorkerInfo))
         return found
 
     # -- life of the connection

@@ -1,6 +1,7 @@
 """Stores whose records can be harmed behind their back."""
 
 import contextlib
+import json
 import random
 import sqlite3
 
@@ -87,4 +88,28 @@ class DynamoDB(Place):
         await parts.table.write(parts.table.update(key, changed))
 
 
-PLACES = {"sqlite": Sqlite, "postgres": Postgres, "etcd": Etcd, "dynamodb": DynamoDB}
+class S3(Place):
+    """Records of one key stand in one object: here it stays an object, and one record in it is harmed."""
+
+    def __init__(self, request, folder):
+        self.url = request.getfixturevalue("s3_url")
+
+    async def harm(self, store, task_id, harm):
+        name, _ = (await store._places.find([task_id]))[task_id]
+        found = await store.bucket.read(name)
+        body = json.loads(found.body)
+        for entry in body["tasks"]:
+            if entry["task"]["id"] == task_id:
+                entry["task"] = _readable(harm(json.dumps(entry["task"]).encode()))
+        assert await store.bucket.replace(name, json.dumps(body).encode(), "nonce", found.etag)
+
+
+def _readable(record):
+    """What is no JSON any more, as a text."""
+    try:
+        return json.loads(record)
+    except ValueError:
+        return record.decode(errors="replace")
+
+
+PLACES = {"sqlite": Sqlite, "postgres": Postgres, "etcd": Etcd, "dynamodb": DynamoDB, "s3": S3}

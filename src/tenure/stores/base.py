@@ -20,7 +20,7 @@ from tenure.idempotency import Reservation
 from tenure.payload import NULL
 from tenure.submission import Submission
 from tenure.task import Progress, Task, TaskStatus
-from tenure.times import Moment
+from tenure.times import Moment, from_text
 
 PAUSE, WORKER = "pause", "worker"
 """Kinds of notes that the library itself keeps."""
@@ -324,9 +324,15 @@ class Store(ABC):
 
 def paused_queues(pauses: Sequence[Note], now: datetime) -> set[str]:
     """The queues that nobody may claim from at this time."""
-    return {
-        note.key for note in pauses if (until := note.value.get("until")) is None or now < datetime.fromisoformat(until)
-    }
+    return {note.key for note in pauses if _is_paused(note.value.get("until"), now)}
+
+
+def _is_paused(until: Any, now: datetime) -> bool:
+    try:
+        return until is None or now < from_text(until)
+    except (TypeError, InvalidInput):
+        # Somebody has paused it; until when cannot be read.
+        return True
 
 
 def can_claim(task: Task, want: Want, now: datetime) -> bool:

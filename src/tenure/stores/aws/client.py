@@ -190,6 +190,9 @@ class AwsClient:
             request.operation, request.method, f"{place.endpoint}{request.path}{asked}", headers, request.body
         )
         self.clock.hear(reply.headers.get("Date"), sent, self.clock.monotonic())
+        if request.method != "HEAD" and len(reply.body) < int(reply.headers.get("Content-Length") or 0):
+            msg = "the answer was cut"
+            raise AnswerLost(msg)
         return reply
 
     async def close(self) -> None:

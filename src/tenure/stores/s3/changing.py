@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from tenure import lifecycle
+from tenure.errors import DamagedRecord
 from tenure.stores.base import Change, Hold, Renewal, remembered
 from tenure.stores.s3.ids import Ids
 from tenure.stores.s3.mirror import Mirror
@@ -68,8 +69,8 @@ class Changing:
     async def _leave_stone(self, task: Task, now: datetime) -> None:
         if (stone := remembered(task, now)) is not None:
             await self._ids.bury(stone)
-        elif tail_of(task.id) is None and (held := await self._ids.read(task.id)) is not None:
-            await self._ids.forget(held)
+        elif tail_of(task.id) is None:
+            await self._ids.drop(task.id)
 
     async def _each(self, items: Sequence[Item], id_of: Callable[[Item], str], rule: Rule[Item], absent: T) -> list[T]:
         """Apply the rule to each item's task where it stands; look again for those that have moved."""
@@ -95,6 +96,8 @@ class Changing:
                     given = await self._writer.change(name, _Step(items, numbers, id_of, rule))
                 except Gone:
                     return
+                except DamagedRecord:
+                    given = [absent] * len(numbers)
                 for number, answer in zip(numbers, given, strict=True):
                     answers[number] = answer
 

@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from tenure import lifecycle
+from tenure.errors import DamagedRecord
 from tenure.stores.base import Claimed, Want, paused_queues
 from tenure.stores.s3.bucket import Listed
 from tenure.stores.s3.names import PAUSES, is_lane, milliseconds, promised
@@ -163,7 +164,7 @@ class Claims:
             async def write(pair: tuple[str, list[str]]) -> Taken:
                 try:
                     return await self._writer.change(pair[0], _step(pair[1], want, queues, self._clock))
-                except Gone:
+                except (Gone, DamagedRecord):
                     return Taken([], [])
 
             for taken in await in_parallel(write, list(wanted.items())):

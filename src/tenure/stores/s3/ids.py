@@ -8,10 +8,11 @@ from typing import NamedTuple
 
 import msgspec
 
+from tenure.errors import DamagedRecord
 from tenure.payload import NULL
 from tenure.stores.base import remembered
 from tenure.stores.s3.bucket import Bucket, Listed
-from tenure.stores.s3.names import id_name
+from tenure.stores.s3.names import holds_tasks, id_name
 from tenure.stores.s3.segments import fresh_nonce
 from tenure.stores.s3.shelves import in_parallel
 from tenure.task import FORMAT, Task, decode, encode
@@ -40,7 +41,18 @@ class Held(NamedTuple):
 
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(IdRecord).decode
+_decoder = msgspec.json.Decoder(IdRecord)
+
+
+def _decode(body: bytes, name: str) -> IdRecord:
+    try:
+        record = _decoder.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise DamagedRecord(name, str(error), of="id") from None
+    if record.format > FORMAT or id_name(record.id) != name or (record.segment and not holds_tasks(record.segment)):
+        why = "it is of another id or of a newer Tenure, or leads nowhere"
+        raise DamagedRecord(name, why, of="id")
+    return record
 
 
 class Ids:
@@ -60,12 +72,20 @@ class Ids:
             self._seen.discard(task_id)
             return None
         self._seen.add(task_id)
-        return Held(_decode(found.body), found.etag)
+        return Held(_decode(found.body, id_name(task_id)), found.etag)
 
     async def segments(self, ids: Sequence[str]) -> dict[str, str]:
-        """The segments that the records of these ids name."""
-        held = await in_parallel(self.read, ids)
-        return {each.record.id: each.record.segment for each in held if each is not None and each.record.segment}
+        """The segments that the records of these ids name, as far as they can be read."""
+
+        async def segment(task_id: str) -> str | None:
+            try:
+                held = await self.read(task_id)
+            except DamagedRecord:
+                return None
+            return held.record.segment if held is not None else None
+
+        found = dict(zip(ids, await in_parallel(segment, ids), strict=True))
+        return {task_id: name for task_id, name in found.items() if name}
 
     async def stone(self, task_id: str, now: datetime) -> Task | None:
         """What is still known of a pruned task."""
@@ -105,10 +125,16 @@ class Ids:
             if done is not None:
                 return
 
+    async def drop(self, task_id: str) -> None:
+        """Delete the record of an id, whatever it says."""
+        self._seen.discard(task_id)
+        if (found := await self._bucket.read(id_name(task_id))) is not None:
+            await self._bucket.delete(id_name(task_id), found.etag)
+
     async def forget(self, held: Held) -> bool:
         self._seen.discard(held.record.id)
         return await self._bucket.delete(id_name(held.record.id), held.etag)
 
     async def read_listed(self, listed: Listed) -> Held | None:
         found = await self._bucket.read(listed.name)
-        return None if found is None else Held(_decode(found.body), found.etag)
+        return None if found is None else Held(_decode(found.body, listed.name), found.etag)

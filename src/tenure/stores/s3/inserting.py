@@ -175,7 +175,7 @@ class _Batch:
     async def _known(self, task_id: str) -> Task | None:
         if task_id in self.new:
             return self.new[task_id][0]
-        found = await self.parts.places.find([task_id])
+        found = await self.parts.places.find_readable([task_id])
         if task_id in found:
             return found[task_id][1].task
         return await self.parts.ids.stone(task_id, self.now)

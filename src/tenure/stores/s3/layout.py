@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import secrets
+from typing import Annotated
 
 import msgspec
 
 from tenure.errors import StoreTooNew, StoreUnusable
+from tenure.stores.s3.address import MOST_SHARDS
 from tenure.stores.s3.bucket import Bucket
 from tenure.stores.s3.names import LAYOUT
 from tenure.stores.s3.segments import fresh_nonce
@@ -18,7 +20,7 @@ class Layout(msgspec.Struct):
 
     format: int
     nonce: str
-    shards: int
+    shards: Annotated[int, msgspec.Meta(ge=1, le=MOST_SHARDS)]
     tested_at: str
     """The address of the server that has passed the test of conditional writes."""
 
@@ -46,7 +48,7 @@ async def open_layout(bucket: Bucket) -> Layout:
             continue
         try:
             layout = _decode(found.body)
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             msg = f"{address.shown}/{LAYOUT} cannot be read ({error}). It tells how the queue is laid out; put its last version back."
             raise StoreUnusable(msg) from None
         if layout.format > FORMAT:

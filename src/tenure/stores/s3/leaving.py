@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 
+from tenure.errors import DamagedRecord
 from tenure.stores.s3.names import (
     LONG,
     attention,
@@ -95,7 +96,7 @@ class _Departure:
         """Take the marks off, or take the prepared tasks back when another write was faster."""
         for name, ids in self._targets.items():
             await arrive(self._writer, name, ids, here=written is not None)
-        if written is not None and not is_pack(written.name) and not written.entries:
+        if written is not None and not is_pack(written.name) and written.empty:
             await self._writer.delete(written)
 
 
@@ -113,10 +114,10 @@ async def arrive(writer: Writer, name: str, ids: list[str], *, here: bool) -> No
 
     try:
         after = await writer.change(name, settle)
-    except Gone:
+        if after.empty and not after.moved and (now := await writer.read(name)) is not None and now.empty:
+            await writer.delete(now)
+    except (Gone, DamagedRecord):
         return
-    if not after.entries and not after.moved and (now := await writer.read(name)) is not None and not now.entries:
-        await writer.delete(now)
 
 
 def _leavers(after: Segment, now: datetime) -> list[Entry]:

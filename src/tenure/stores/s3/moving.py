@@ -7,9 +7,10 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import Any
 
+from tenure.errors import DamagedRecord
 from tenure.stores.base import Piece, Query
 from tenure.stores.cursors import not_of_a_dump
-from tenure.stores.s3.bucket import Bucket
+from tenure.stores.s3.bucket import Bucket, Listed
 from tenure.stores.s3.finding import Finding
 from tenure.stores.s3.ids import Ids
 from tenure.stores.s3.names import tail_of
@@ -48,23 +49,37 @@ class Moving:
         part, _, rest = (f"{TASKS} " if cursor is None else cursor).partition(" ")
         if part == TASKS:
             page = await self._finding.find(Query(oldest=True, limit=limit, cursor=rest or None))
-            damaged = sorted(self._shelves.damaged) if not rest else []
+            damaged = [] if page.cursor else self._writer.damage.names()
             return Piece(page.tasks, damaged=damaged, cursor=f"{TASKS} {page.cursor}" if page.cursor else f"{STONES} ")
         if part == STONES:
-            held, last = await self._records("ids/", rest, limit, self._ids.read_listed)
-            stones = [stone for each in held if (stone := each.stone) is not None]
-            return Piece(stones=stones, cursor=f"{STONES} {last}" if last else f"{RECORDS} ")
+            stones, damaged, last = await self._records("ids/", rest, limit, self._stone)
+            return Piece(stones=stones, damaged=damaged, cursor=f"{STONES} {last}" if last else f"{RECORDS} ")
         if part == RECORDS:
-            held, last = await self._records(FOLDER, rest, limit, self._reservations.read_listed)
-            return Piece(reservations=[each.reservation for each in held], cursor=f"{RECORDS} {last}" if last else None)
+            held, damaged, last = await self._records(FOLDER, rest, limit, self._reservations.read_listed)
+            records = [each.reservation for each in held]
+            return Piece(reservations=records, damaged=damaged, cursor=f"{RECORDS} {last}" if last else None)
         raise not_of_a_dump(cursor)
 
     async def _records(
         self, folder: str, after: str, limit: int, read: Callable[[Any], Awaitable[Any]]
-    ) -> tuple[list[Any], str | None]:
+    ) -> tuple[list[Any], list[str], str | None]:
+        """What a part of a folder holds, the names of those that nobody can read, and where to go on."""
         page = await self._bucket.page(folder, after, min(limit, 1000))
-        held = await in_parallel(read, page.objects)
-        return [each for each in held if each is not None], page.objects[-1].name if page.more else None
+        damaged: list[str] = []
+
+        async def read_one(listed: Listed) -> Any:
+            try:
+                return await read(listed)
+            except DamagedRecord as damage:
+                self._writer.damage.mention(listed.name, str(damage))
+                damaged.append(listed.name)
+
+        held = await in_parallel(read_one, page.objects)
+        return [each for each in held if each is not None], damaged, page.objects[-1].name if page.more else None
+
+    async def _stone(self, listed: Listed) -> Task | None:
+        held = await self._ids.read_listed(listed)
+        return None if held is None else held.stone
 
     async def restore(self, piece: Piece, now: datetime) -> Piece:
         """Put in what is absent."""

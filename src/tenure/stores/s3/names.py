@@ -27,6 +27,8 @@ LONG = timedelta(seconds=60)
 """A task that waits for longer than this stands at the end of the listing."""
 _READY = re.compile(r"tasks/\d{3}/(?P<priority>[0-9a-f]{4})-(?P<time>[0-9a-f]{12})-(?P<tail>[0-9a-f]{12})\.json")
 _LATER = re.compile(r"tasks/\d{3}/z(?P<time>[0-9a-f]{12})-(?P<priority>[0-9a-f]{4})-(?P<tail>[0-9a-f]{12})\.json")
+_LANE = re.compile(r"tasks/\d{3}/k-[0-9a-f]{40}\.json")
+_PACK = re.compile(r"done/\d{3}/\d{8}\.json")
 _UUID7 = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 _PLAIN = re.compile(r"[A-Za-z0-9._-]{1,100}")
 
@@ -73,6 +75,11 @@ def is_lane(name: str) -> bool:
 def is_pack(name: str) -> bool:
     """Whether an object holds ended tasks."""
     return name.startswith("done/")
+
+
+def holds_tasks(name: str) -> bool:
+    """Whether this is the name of an object with tasks, and nothing else."""
+    return _parts(name) is not None or any(form.fullmatch(name) for form in (_LANE, _PACK))
 
 
 def may_hold(name: str, task_id: str) -> bool:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
 import msgspec
 
 from tenure.stores.base import Note
-from tenure.stores.s3.bucket import Bucket, Listed
+from tenure.stores.s3.bucket import Bucket, Listed, Object
 from tenure.stores.s3.names import PAUSES, note_name, notes_folder, tasks_folder
 from tenure.stores.s3.segments import fresh_nonce
 from tenure.stores.s3.shelves import in_parallel
@@ -36,6 +37,8 @@ class _PausesBody(msgspec.Struct):
 _encode = msgspec.json.Encoder().encode
 _decode_note = msgspec.json.Decoder(_NoteBody).decode
 _decode_pauses = msgspec.json.Decoder(_PausesBody).decode
+_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+log = logging.getLogger("tenure")
 
 
 class Notes:
@@ -43,7 +46,8 @@ class Notes:
 
     def __init__(self, bucket: Bucket, clock: Callable[[], datetime]) -> None:
         self._bucket, self._clock = bucket, clock
-        self._known: dict[str, tuple[str, Note]] = {}
+        self._known: dict[str, tuple[str, Note | None]] = {}
+        """What was read last: the tag of the version, and the note unless nobody can read it."""
 
     async def put(self, note: Note, if_version: int | None) -> bool:
         name = note_name(note.kind, note.key)
@@ -78,14 +82,21 @@ class Notes:
         await in_parallel(
             self._read, [each.name for each in listed if self._known.get(each.name, ("",))[0] != each.etag]
         )
-        return sorted((self._known[each.name][1] for each in listed if each.name in self._known), key=_key)
+        found = (self._known[each.name][1] for each in listed if each.name in self._known)
+        return sorted((note for note in found if note is not None and note.kind == kind), key=_key)
 
-    async def _read(self, name: str) -> tuple[str, Note] | None:
+    async def _read(self, name: str) -> tuple[str, Note | None] | None:
         found = await self._bucket.read(name)
         if found is None:
             self._known.pop(name, None)
             return None
-        self._known[name] = found.etag, _decode_note(found.body).note
+        try:
+            note = _decode_note(found.body).note
+        except _UNREADABLE as error:
+            # It says what can be said again: the next one is written over it.
+            log.error("The note %s cannot be read (%s) and counts for nothing.", name, error)
+            note = None
+        self._known[name] = found.etag, note
         return self._known[name]
 
 
@@ -100,7 +111,7 @@ class Pauses:
         """The first shard decides; the others follow before this returns."""
         while True:
             found = await self._bucket.read(_name(0))
-            old = _decode_pauses(found.body) if found else _PausesBody(FORMAT, "", 0, [])
+            old = _read_pauses(found, _name(0)) or await self._copied()
             before = next((each for each in old.notes if each.key == note.key), None)
             after = _next(before, note, if_version, self._clock())
             if after is None:
@@ -112,10 +123,18 @@ class Pauses:
                 await asyncio.gather(*(self._copy(shard, new) for shard in range(1, self._shards())))
                 return True
 
+    async def _copied(self) -> _PausesBody:
+        """The newest copy in the other shards, for when the first is not there or cannot be read."""
+        names = [_name(shard) for shard in range(1, self._shards())]
+        copies = [_read_pauses(await self._bucket.read(name), name) for name in names]
+        nothing = _PausesBody(FORMAT, "", 0, [])
+        return max((copy for copy in copies if copy is not None), key=lambda copy: copy.number, default=nothing)
+
     async def _copy(self, shard: int, new: _PausesBody) -> None:
         while True:
             found = await self._bucket.read(_name(shard))
-            if found is not None and _decode_pauses(found.body).number >= new.number:
+            there = _read_pauses(found, _name(shard))
+            if there is not None and there.number >= new.number:
                 return
             if await self._write(shard, new, found.etag if found else None):
                 return
@@ -127,8 +146,8 @@ class Pauses:
         return await self._bucket.replace(_name(shard), _encode(new), new.nonce, etag) is not None
 
     async def all(self) -> list[Note]:
-        found = await self._bucket.read(_name(0))
-        return _decode_pauses(found.body).notes if found else []
+        found = _read_pauses(await self._bucket.read(_name(0)), _name(0))
+        return found.notes if found else []
 
     async def seen_in(self, listed: Sequence[Listed], shard: int) -> list[Note]:
         """The pauses, as the listing of a shard shows them."""
@@ -138,9 +157,19 @@ class Pauses:
         known = self._seen.get(shard)
         if known is None or known[0] != shown.etag:
             found = await self._bucket.read(shown.name)
-            known = (found.etag, _decode_pauses(found.body).notes) if found else (shown.etag, [])
+            pauses = _read_pauses(found, shown.name)
+            known = found.etag if found else shown.etag, pauses.notes if pauses else []
             self._seen[shard] = known
         return known[1]
+
+
+def _read_pauses(found: Object | None, name: str) -> _PausesBody | None:
+    """The pauses in a copy; None when there is none, or nobody can read it: then nothing is paused."""
+    try:
+        return None if found is None else _decode_pauses(found.body)
+    except _UNREADABLE as error:
+        log.error("The pauses in %s cannot be read (%s): nothing counts as paused. Pause again.", name, error)
+        return None
 
 
 def _next(before: Note | None, note: Note, if_version: int | None, now: datetime) -> Note | None:

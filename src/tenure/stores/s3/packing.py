@@ -9,9 +9,11 @@ shard, and a task is in two places only while one of them says so.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
+from tenure.errors import DamagedRecord
 from tenure.stores.s3.bucket import Bucket
 from tenure.stores.s3.leaving import arrive
 from tenure.stores.s3.mirror import Mirror
@@ -116,7 +118,7 @@ class Packing:
 
         try:
             return await self._writer.change(pack.name, append)
-        except Gone:
+        except (Gone, DamagedRecord):
             return False
 
     async def open_pack(self, shard: int) -> Segment:
@@ -127,7 +129,10 @@ class Packing:
             for each in await self._bucket.names(folder, last):
                 last = each.name
             self._last[shard] = last
-            pack = None if last == folder else await self._writer.read(last)
+            try:
+                pack = None if last == folder else await self._writer.read(last)
+            except DamagedRecord:
+                return Segment(pack_name(shard, _number(last) + 1), "", {})
             if pack is None:
                 if last != folder:
                     del self._last[shard]
@@ -137,17 +142,24 @@ class Packing:
                 await self.finish(pack)
                 continue
             if pack.closed:
-                return Segment(pack_name(shard, int(last[len(folder) : -5]) + 1), "", {})
+                return Segment(pack_name(shard, _number(last) + 1), "", {})
             return pack
 
     async def finish(self, pack: Segment) -> None:
         """Finish a tidying that somebody else began."""
-        sources = [await self._writer.read(name) for name in sorted(set(pack.arriving.values()))]
+        sources = [await self._legible(name) for name in sorted(set(pack.arriving.values()))]
         await self._clear(pack.name, [source for source in sources if source is not None], close=False)
+
+    async def _legible(self, name: str) -> Segment | None:
+        """An object, if there is one and somebody can read it."""
+        try:
+            return await self._writer.read(name)
+        except DamagedRecord:
+            return None
 
     async def _clear(self, pack_name: str, sources: list[Segment], *, close: bool) -> None:
         """Delete the tasks where they were; those that are not as they were stay there, and leave the pack."""
-        pack = self._mirror.get(pack_name) or await self._writer.read(pack_name)
+        pack = self._mirror.get(pack_name) or await self._legible(pack_name)
         if pack is None:
             return
         kept = {task_id: entry.task.version for task_id, entry in pack.entries.items()}
@@ -167,7 +179,7 @@ class Packing:
 
         try:
             await self._writer.change(pack_name, settle)
-        except Gone:
+        except (Gone, DamagedRecord):
             return
 
     async def _remove(self, source: Segment, kept: dict[str, int]) -> set[str]:
@@ -179,9 +191,9 @@ class Packing:
         if is_lane(source.name):
             try:
                 current = await self._writer.change(source.name, lambda lane, _: _without_packed(lane, kept))
-            except Gone:
+            except (Gone, DamagedRecord):
                 return set()
-            if current.entries or current.arriving:
+            if not current.empty or current.arriving:
                 return set(current.entries) & set(kept)
         while current is not None:
             packed = all(kept.get(task_id) == entry.task.version for task_id, entry in current.entries.items())
@@ -189,14 +201,15 @@ class Packing:
                 return set(current.entries) & set(kept)
             if await self._writer.delete(current):
                 return set()
-            current = await self._writer.read(source.name)
+            current = await self._legible(source.name)
         return set()
 
     async def _close(self, pack: Segment) -> None:
         def close(held: Segment, _: bool) -> tuple[Segment, None]:
             return replace(held, closed=True), None
 
-        await self._writer.change(pack.name, close)
+        with contextlib.suppress(Gone, DamagedRecord):
+            await self._writer.change(pack.name, close)
 
 
 def _without_packed(lane: Segment, kept: dict[str, int]) -> tuple[Segment, Segment]:
@@ -207,6 +220,10 @@ def _without_packed(lane: Segment, kept: dict[str, int]) -> tuple[Segment, Segme
     ]
     after = lane.without(packed) if packed else lane
     return after, after
+
+
+def _number(pack: str) -> int:
+    return int(pack.rpartition("/")[2].removesuffix(".json"))
 
 
 def _size(entry: Entry) -> int:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from tenure.errors import DamagedRecord
 from tenure.stores.base import Query
 from tenure.stores.s3.bucket import Bucket, Listed
 from tenure.stores.s3.names import born, done_folder, shard_of, tail_of
@@ -22,6 +23,7 @@ from tenure.stores.s3.segments import Segment, fresh_nonce
 from tenure.stores.s3.shelves import in_parallel
 from tenure.stores.s3.writer import Writer
 from tenure.task import FORMAT, TaskStatus
+from tenure.times import Moment
 
 NEWS = 16
 """So many summaries that nobody has written down yet are worth a write."""
@@ -32,9 +34,9 @@ class Summary(msgspec.Struct, frozen=True):
 
     etag: str
     lanes: list[tuple[str, str, TaskStatus, int]]
-    ended: dict[TaskStatus, tuple[datetime, datetime]]
+    ended: dict[TaskStatus, tuple[Moment, Moment]]
     orders: tuple[int, int]
-    born: tuple[datetime, datetime] | None = None
+    born: tuple[Moment, Moment] | None = None
     chosen_ids: bool = False
 
     def may_match(self, query: Query) -> bool:
@@ -89,7 +91,7 @@ class Packs:
         if any(self._is_news(each) for each in listed) and shard not in self._asked:
             self._asked.add(shard)
             if (memory := await self._bucket.read(_name(shard))) is not None:
-                self._known = {**_decode(memory.body).packs, **self._known}
+                self._known = {**_remembered(memory.body), **self._known}
         news = [each for each in listed if self._is_news(each)]
         await in_parallel(self._sum_up, news)
         self._unwritten[shard] += len(news)
@@ -104,7 +106,7 @@ class Packs:
 
     def _is_news(self, listed: Listed) -> bool:
         known = self._known.get(listed.name)
-        return known is None or known.etag != listed.etag
+        return (known is None or known.etag != listed.etag) and not self._writer.damage.knows(listed)
 
     async def _sum_up(self, listed: Listed) -> None:
         pack = await self.read(listed.name)
@@ -115,11 +117,14 @@ class Packs:
             self._known[listed.name], self._learnt[listed.name] = summary(pack), self.tick
 
     async def read(self, name: str) -> Segment | None:
-        """A pack with nothing under way."""
-        pack = await self._writer.read(name)
-        while pack is not None and pack.arriving:
-            await self._packing.finish(pack)
+        """A pack with nothing under way; None when there is none, or nobody can read it."""
+        try:
             pack = await self._writer.read(name)
+            while pack is not None and pack.arriving:
+                await self._packing.finish(pack)
+                pack = await self._writer.read(name)
+        except DamagedRecord:
+            return None
         return pack
 
     async def _write_down(self, shard: int, names: set[str]) -> None:
@@ -133,6 +138,21 @@ class Packs:
             await self._bucket.create(_name(shard), body, nonce)
         else:
             await self._bucket.replace(_name(shard), body, nonce, found.etag)
+
+
+def _remembered(body: bytes) -> dict[str, Summary]:
+    """What somebody has written down; what cannot be read, or makes no sense, is summed up anew."""
+    try:
+        memory = _decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return {}
+    if memory.format > FORMAT:
+        return {}
+    return {
+        name: each
+        for name, each in memory.packs.items()
+        if {status for _, _, status, _ in each.lanes} <= set(each.ended)
+    }
 
 
 def summary(pack: Segment) -> Summary:

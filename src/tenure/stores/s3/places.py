@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from tenure.errors import DamagedRecord
 from tenure.stores.s3.ids import Ids
 from tenure.stores.s3.mirror import Mirror
 from tenure.stores.s3.names import born, is_pack, may_hold, segment_name, shard_for, tail_of
@@ -17,6 +18,24 @@ class Places:
 
     def __init__(self, mirror: Mirror, shelves: Shelves, packs: Packs, ids: Ids, shards: Callable[[], int]) -> None:
         self._mirror, self._shelves, self._packs, self._ids, self._shards = mirror, shelves, packs, ids, shards
+
+    async def find_readable(self, ids: Iterable[str]) -> dict[str, tuple[str, Entry]]:
+        """The same; a task that is there, and that nobody can read, is an error."""
+        wanted = list(ids)
+        found = await self.find(wanted)
+        for task_id in wanted:
+            if task_id not in found and (why := await self._damage_of(task_id)) is not None:
+                raise DamagedRecord(task_id, why)
+        return found
+
+    async def _damage_of(self, task_id: str) -> str | None:
+        damage = self._shelves.writer.damage
+        if (why := damage.why(task_id)) is not None:
+            return why
+        if tail_of(task_id) is None:
+            place = (await self._ids.segments([task_id])).get(task_id)
+            return damage.why(place) if place else None
+        return next((damage.why(name) for name in damage.names() if may_hold(name, task_id)), None)
 
     async def find(self, ids: Iterable[str]) -> dict[str, tuple[str, Entry]]:
         """The object and the entry of each task that there is, as they are now."""
@@ -44,7 +63,9 @@ class Places:
         return segment_name(shard_for(tail, self._shards()), 0, moment, tail, moment)
 
     async def _look(self, names: dict[str, str], found: dict[str, tuple[str, Entry]]) -> None:
+        seen: set[tuple[str, str]] = set()
         while names:
+            seen |= set(names.items())
             objects = sorted(set(names.values()))
             read = dict(zip(objects, await in_parallel(self._read, objects), strict=True))
             further = {}
@@ -56,7 +77,8 @@ class Places:
                     found[task_id] = name, entry
                 elif task_id in held.moved and task_id not in held.arriving:
                     further[task_id] = held.moved[task_id]
-            names = further
+            # Marks that lead in a circle lead nowhere.
+            names = {task_id: name for task_id, name in further.items() if (task_id, name) not in seen}
 
     async def _read(self, name: str) -> Segment | None:
         return await (self._packs.read(name) if is_pack(name) else self._shelves.read_one(name))

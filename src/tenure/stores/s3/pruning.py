@@ -7,9 +7,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from tenure.errors import DamagedRecord
 from tenure.stores.s3.bucket import Bucket, Listed
 from tenure.stores.s3.changing import Changing
 from tenure.stores.s3.claiming import FEW
+from tenure.stores.s3.damage import Damage
 from tenure.stores.s3.ids import Held, Ids
 from tenure.stores.s3.names import PAUSES, done_folder, shard_of
 from tenure.stores.s3.packing import Packing
@@ -43,8 +45,9 @@ class Pruning:
         self._shelves, self._packs, self._packing = shelves, packs, packing
         self._writer, self._changing = writer, changing
         self._touched: list[str] = []
-        self._stones = _Scan(shelves.bucket, "ids/", ids.read_listed, _end_of_stone, ids.forget)
-        self._records = _Scan(shelves.bucket, FOLDER, reservations.read_listed, _end_of_record, reservations.delete)
+        bucket, damage = shelves.bucket, writer.damage
+        self._stones = _Scan(bucket, damage, "ids/", ids.read_listed, _end_of_stone, ids.forget)
+        self._records = _Scan(bucket, damage, FOLDER, reservations.read_listed, _end_of_record, reservations.delete)
 
     async def prune(self, ended_before: Mapping[TaskStatus, datetime], now: datetime, limit: int) -> int:
         for shard in self._shelves.shards:
@@ -89,8 +92,8 @@ class Pruning:
     async def _drop_empty(self, names: list[str]) -> None:
         """A pack that holds nothing goes, unless it is the last: numbers are never used twice."""
         for name in names:
-            pack = await self._writer.read(name)
-            if pack is None or pack.entries or pack.moved:
+            pack = await self._packs.read(name)
+            if pack is None or not pack.empty or pack.moved:
                 continue
             listed = await self._shelves.bucket.page(done_folder(shard_of(name)), name, 1)
             if listed.objects:
@@ -108,12 +111,14 @@ class _Scan:
     def __init__(
         self,
         bucket: Bucket,
+        damage: Damage,
         folder: str,
         read: Callable[[Listed], Awaitable[Any]],
         end: Callable[[Any], datetime],
         delete: Callable[[Any], Awaitable[bool]],
     ) -> None:
-        self._bucket, self._folder, self._read, self._end, self._delete = bucket, folder, read, end, delete
+        self._bucket, self._damage, self._folder = bucket, damage, folder
+        self._read, self._end, self._delete = read, end, delete
         self._known: dict[str, _Known] = {}
         self._cursor = ""
         self._earliest = FOREVER
@@ -128,8 +133,8 @@ class _Scan:
         page = await self._bucket.page(self._folder, self._cursor)
         names = {each.name for each in page.objects}
         unknown = [each for each in page.objects if self._known.get(each.name, ("",))[0] != each.etag][:READS]
-        for listed, held in zip(unknown, await in_parallel(self._read, unknown), strict=True):
-            self._known[listed.name] = _Known(listed.etag, FOREVER if held is None else self._end(held))
+        for listed, end in zip(unknown, await in_parallel(self._end_of, unknown), strict=True):
+            self._known[listed.name] = _Known(listed.etag, end)
         outdated = [each for each in page.objects if each.name in self._known and self._known[each.name].end <= now]
         done: int = sum(await in_parallel(self._forget, outdated[:limit]))
         complete = not page.more and len(outdated) <= limit and len(unknown) < READS
@@ -139,6 +144,15 @@ class _Scan:
             self._earliest = min((known.end for known in self._known.values()), default=FOREVER)
             self._again = time.monotonic() + AGAIN
         return done
+
+    async def _end_of(self, listed: Listed) -> datetime:
+        """When a record may go: one that nobody can read stays."""
+        try:
+            held = await self._read(listed)
+            return FOREVER if held is None else self._end(held)
+        except DamagedRecord as damage:
+            self._damage.mention(listed.name, str(damage))
+            return FOREVER
 
     async def _forget(self, listed: Listed) -> bool:
         held = await self._read(listed)

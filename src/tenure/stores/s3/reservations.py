@@ -6,9 +6,10 @@ from typing import NamedTuple
 
 import msgspec
 
+from tenure.errors import DamagedRecord
 from tenure.idempotency import Reservation, read_reservation
 from tenure.stores.s3.bucket import Bucket, Listed
-from tenure.stores.s3.names import reservation_name
+from tenure.stores.s3.names import holds_tasks, reservation_name
 from tenure.stores.s3.segments import fresh_nonce
 from tenure.task import FORMAT
 
@@ -57,10 +58,19 @@ class Reservations:
         found = await self._bucket.read(name)
         if found is None:
             return None
-        fields = _decode(found.body)
-        own = {field: fields.pop(field, msgspec.Raw(b"null")) for field in ("task_key", "format", "nonce")}
-        segment = msgspec.json.decode(own["task_key"], type=str | None)
-        return HeldReservation(read_reservation(_encode(fields), name), segment, found.etag)
+        try:
+            fields = _decode(found.body)
+            own = {field: fields.pop(field, msgspec.Raw(b"null")) for field in ("task_key", "format", "nonce")}
+            segment = msgspec.json.decode(own["task_key"], type=str | None)
+            newer = msgspec.json.decode(own["format"], type=int) > FORMAT
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise DamagedRecord(name, str(error), of="key") from None
+        if newer or (segment and not holds_tasks(segment)):
+            raise DamagedRecord(name, "it is of a newer Tenure, or leads nowhere", of="key")
+        held = HeldReservation(read_reservation(_encode(fields), name), segment, found.etag)
+        if reservation_name(held.reservation) != name:
+            raise DamagedRecord(name, "it is of another key", of="key")
+        return held
 
     async def delete(self, held: HeldReservation) -> bool:
         return await self._bucket.delete(reservation_name(held.reservation), held.etag)

@@ -6,7 +6,6 @@ A listing gives the tag of every object, so an object is fetched only when it ha
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
@@ -19,8 +18,6 @@ from tenure.stores.s3.mirror import Mirror
 from tenure.stores.s3.names import PAUSES, is_later, promised, tasks_folder
 from tenure.stores.s3.segments import Segment, fresh_nonce, replace
 from tenure.stores.s3.writer import Gone, Writer
-
-log = logging.getLogger("tenure")
 
 AT_ONCE = 32
 """Requests that one call keeps in the air."""
@@ -43,8 +40,6 @@ class Shelves:
     ) -> None:
         self.bucket, self.mirror, self.writer = bucket, mirror, writer
         self._shards, self._clock = shards, clock
-        self.damaged: dict[str, str] = {}
-        self.on_damage: Callable[[str, str], object] = _nobody
 
     @property
     def shards(self) -> range:
@@ -88,8 +83,9 @@ class Shelves:
 
     async def read(self, listed: Sequence[Listed]) -> list[Segment]:
         """These segments, in this order; those that have gone meanwhile, and those that nobody can read, are left out."""
-        unknown = [each.name for each in listed if not self.mirror.has(each)]
-        await in_parallel(self._fetch, [name for name in unknown if name not in self.damaged])
+        damage = self.writer.damage
+        unknown = [each.name for each in listed if not self.mirror.has(each) and not damage.knows(each)]
+        await in_parallel(self._fetch, unknown)
         found = [segment for each in listed if (segment := self.mirror.get(each.name)) is not None]
         if any(segment.arriving for segment in found):
             await in_parallel(self._settle_arrivals, [segment for segment in found if segment.arriving])
@@ -107,37 +103,39 @@ class Shelves:
     async def _fetch(self, name: str) -> Segment | None:
         try:
             return await self.writer.read(name)
-        except DamagedRecord as damage:
-            if name not in self.damaged:
-                self.damaged[name] = str(damage)
-                log.error("%s", damage)
-                self.on_damage(name, str(damage))
-            self.mirror.drop(name)
+        except DamagedRecord:
             return None
 
     async def _settle_arrivals(self, segment: Segment) -> None:
         """Find out what became of moves that are under way, or whose mover died."""
         for source in set(segment.arriving.values()):
             ids = [task_id for task_id, each in segment.arriving.items() if each == source]
-            found = await self.writer.read(source)
-            here = [task_id for task_id in ids if found is not None and found.moved.get(task_id) == segment.name]
-            if here:
-                await arrive(self.writer, segment.name, here, here=True)
-            undecided = [task_id for task_id in ids if task_id not in here]
-            if not undecided:
-                continue
-            if found is not None:
-                if segment.since is None or self._clock() - segment.since < PATIENCE:
-                    continue
-                # A new version of the source, so that the mover, should it live, cannot finish any more.
-                try:
-                    moved = await self.writer.change(
-                        source, lambda held, _: (replace(held, etag=fresh_nonce()), held.moved)
-                    )
-                except Gone:
-                    continue
-                undecided = [task_id for task_id in undecided if moved.get(task_id) != segment.name]
-            await arrive(self.writer, segment.name, undecided, here=False)
+            try:
+                await self._settle(segment, source, ids)
+            except DamagedRecord:
+                # Nobody can run them where they come from.
+                await arrive(self.writer, segment.name, ids, here=True)
+
+    async def _settle(self, segment: Segment, source: str, ids: list[str]) -> None:
+        found = await self.writer.read(source)
+        here = [task_id for task_id in ids if found is not None and found.moved.get(task_id) == segment.name]
+        if here:
+            await arrive(self.writer, segment.name, here, here=True)
+        undecided = [task_id for task_id in ids if task_id not in here]
+        if not undecided:
+            return
+        if found is not None:
+            if segment.since is not None and abs(self._clock() - segment.since) < PATIENCE:
+                return
+            # A new version of the source, so that the mover, should it live, cannot finish any more.
+            try:
+                moved = await self.writer.change(
+                    source, lambda held, _: (replace(held, etag=fresh_nonce()), held.moved)
+                )
+            except Gone:
+                return
+            undecided = [task_id for task_id in undecided if moved.get(task_id) != segment.name]
+        await arrive(self.writer, segment.name, undecided, here=False)
 
 
 async def in_parallel(call: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
@@ -151,7 +149,3 @@ async def in_parallel(call: Callable[[Any], Any], items: Sequence[Any]) -> list[
             return await call(item)
 
     return list(await asyncio.gather(*(limited(item) for item in items)))
-
-
-def _nobody(*_: object) -> None:
-    """Nobody wants to know."""

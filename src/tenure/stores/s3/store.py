@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
 from tenure import lifecycle
-from tenure.errors import IdempotencyConflict, StoreUnavailable
+from tenure.errors import IdempotencyConflict, StoreError
 from tenure.stores.aws import Access, AwsClient
 from tenure.stores.base import (
     PAUSE,
@@ -108,9 +108,9 @@ class S3Store(Store):
     def _assemble(self) -> None:
         self.bucket = bucket = Bucket(self.client, self.address)
         self.writer = writer = Writer(bucket, self._known.mirror)
+        writer.damage.tell = self._note_damage
         writer.leave = Leaving(writer, self._shards, self._clock)
         self._shelves = Shelves(bucket, self._known.mirror, writer, self._shards, self._clock)
-        self._shelves.on_damage = self._note_damage
         self._packing = Packing(bucket, self._known.mirror, writer)
         self._packs = Packs(bucket, writer, self._packing, self._shards)
         self._ids = Ids(bucket)
@@ -177,7 +177,7 @@ class S3Store(Store):
 
     async def get(self, ids: Sequence[str]) -> list[Task | None]:
         await self.open()
-        found = await self._places.find(ids)
+        found = await self._places.find_readable(ids)
         return [found[task_id][1].task if task_id in found else None for task_id in ids]
 
     async def find(self, query: Query) -> Page:
@@ -281,7 +281,7 @@ class S3Store(Store):
         async def tidy(shard: int) -> None:
             try:
                 await self._packing.tidy(shard, only_if_many=True)
-            except StoreUnavailable:
+            except StoreError:
                 return
             finally:
                 self._tidied.discard(shard)
@@ -298,7 +298,7 @@ class S3Store(Store):
         async def note() -> None:
             try:
                 await self._notes.put(Note("damaged", name, {"why": why}), None)
-            except StoreUnavailable:
+            except StoreError:
                 return
 
         task = asyncio.create_task(note(), name="tenure-s3-damage")

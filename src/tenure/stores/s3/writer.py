@@ -11,7 +11,9 @@ import random
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
+from tenure.errors import DamagedRecord
 from tenure.stores.s3.bucket import Bucket, Unchanged, Written
+from tenure.stores.s3.damage import Damage
 from tenure.stores.s3.mirror import Mirror
 from tenure.stores.s3.segments import Segment, decode, encode, fresh_nonce, replace
 
@@ -52,6 +54,7 @@ class Writer:
         self._running: set[asyncio.Task[None]] = set()
         self._random = random.Random()  # noqa: S311 - spreads retries, guards nothing
         self.conflicts = 0
+        self.damage = Damage()
         self.leave: Callable[[Segment], Any] | None = None
 
     async def change(self, name: str, step: Step[T]) -> T:
@@ -79,7 +82,7 @@ class Writer:
         return None if etag is None else self._mirror.put(replace(segment, etag=etag))
 
     async def read(self, name: str) -> Segment | None:
-        """The object as it is now; None when there is none."""
+        """The object as it is now; None when there is none. One that cannot be read is mentioned, and an error."""
         known = self._mirror.get(name)
         found = await self._bucket.get(name, None if known is None else known.etag)
         meanwhile = self._mirror.get(name)
@@ -91,7 +94,15 @@ class Writer:
         if found is None:
             self._mirror.drop(name)
             return None
-        segment = decode(name, found.etag, found.body)
+        try:
+            segment = decode(name, found.etag, found.body)
+        except DamagedRecord as damage:
+            self._mirror.drop(name)
+            self.damage.found(name, found.etag, str(damage))
+            raise
+        self.damage.mended(name)
+        for each in segment.unread:
+            self.damage.mention(each.label, each.why)
         if segment.entries:
             self._bucket.client.clock.has_been(max(entry.task.updated_at for entry in segment.entries.values()))
         return self._mirror.put(segment)
