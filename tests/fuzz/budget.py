@@ -4,7 +4,8 @@ import os
 
 from hypothesis import HealthCheck, settings
 
-EXAMPLES = int(os.environ.get("TENURE_FUZZ_EXAMPLES", "60"))
+FEW = 60
+EXAMPLES = int(os.environ.get("TENURE_FUZZ_EXAMPLES", FEW))
 
 searched = settings(
     max_examples=EXAMPLES,

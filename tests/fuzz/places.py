@@ -13,6 +13,7 @@ class Place:
     """One store. `share` is its part of the examples."""
 
     share = 0.12
+    always_the_same = False
 
     def key(self, turn, number):
         """The ordering key of a task, two tasks a key."""
@@ -25,6 +26,7 @@ class Place:
         @settings(
             max_examples=max(int(EXAMPLES * self.share), 5),
             database=None,
+            derandomize=self.always_the_same,
             deadline=None,
             phases=[Phase.generate],
             suppress_health_check=list(HealthCheck),

@@ -4,6 +4,7 @@ import asyncio
 import json
 
 import pytest
+from lines import trouble
 
 from tenure import DamagedRecord, StoreUnusable, Worker
 from tenure.queue import Queue
@@ -11,6 +12,7 @@ from tenure.stores.base import Note
 from tenure.stores.s3.names import id_name
 from tenure.sweeper import Sweeper
 from tenure.task import FORMAT, TaskStatus
+from tenure.testing.aws import Fault
 from tenure.testing.conformance.steps import brought_to, claim, claim_one, complete, everything, ids
 from tenure.testing.s3 import prepare
 
@@ -324,3 +326,13 @@ async def test_a_harmed_order_does_not_lead_later_ones_astray(open_store):
     task = await Queue(other).submit("greet")
     assert other._known.mirror.highest < 2**62
     assert ids(await everything(other, 1)) == [task.id]
+
+
+async def test_an_answer_that_was_cut_is_asked_for_again_and_no_damage(open_store):
+    task = await Queue(await open_store()).submit("greet")
+    other = await open_store()
+    faults = [Fault.Truncated] * 3
+    line = trouble(other, lambda operation, _: faults.pop() if operation == "GET" and faults else None)
+    assert ids(await claim(other)) == [task.id]
+    assert len(line.happened) == 3
+    assert (await Queue(other).stats()).damaged == 0
