@@ -14,7 +14,7 @@ from places import Place
 from tenure import DamagedRecord, StoreError, Worker
 from tenure.queue import Queue
 from tenure.stores.s3 import S3Store
-from tenure.stores.s3.segments import decode
+from tenure.stores.s3.bodies import decode
 from tenure.stores.s3.shelves import in_parallel
 from tenure.sweeper import Sweeper
 

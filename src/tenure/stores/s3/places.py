@@ -30,6 +30,8 @@ class Places:
 
     async def _damage_of(self, task_id: str) -> str | None:
         damage = self._shelves.writer.damage
+        if not damage.names():
+            return None
         if (why := damage.why(task_id)) is not None:
             return why
         if tail_of(task_id) is None:

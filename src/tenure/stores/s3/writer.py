@@ -12,10 +12,11 @@ from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
 from tenure.errors import DamagedRecord
+from tenure.stores.s3.bodies import decode, encode
 from tenure.stores.s3.bucket import Bucket, Unchanged, Written
 from tenure.stores.s3.damage import Damage
 from tenure.stores.s3.mirror import Mirror
-from tenure.stores.s3.segments import Segment, decode, encode, fresh_nonce, replace
+from tenure.stores.s3.segments import Segment, fresh_nonce, replace
 
 T = TypeVar("T")
 FIRST_PAUSE, LONGEST_PAUSE = 0.005, 0.5
