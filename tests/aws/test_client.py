@@ -8,6 +8,7 @@ from aiohttp import web
 
 from tenure.errors import StoreUnusable
 from tenure.stores.aws import Access, AwsClient, AwsUnavailable, Request
+from tenure.stores.aws.transport import Reply
 from tenure.testing.aws import Fault, FaultyTransport
 
 
@@ -124,6 +125,27 @@ async def test_an_answer_that_is_cut_counts_as_lost(client, server):
     answer = await client.send(Request("PutItem", read=read))
     assert answer.value == b'{"a": 1}'
     assert answer.repeated
+
+
+async def test_an_answer_shorter_than_it_says_counts_as_lost(client):
+    planned(client, Fault.Truncated)
+    answer = await client.send(Request("GET", "GET"))
+    assert (answer.body, answer.repeated) == (b"{}", True)
+
+
+@pytest.mark.parametrize(("method", "status"), [("GET", 304), ("DELETE", 204), ("HEAD", 200)])
+async def test_an_answer_without_a_body_may_tell_the_length_of_one(client, method, status):
+    class Silent:
+        async def exchange(self, *_):
+            return Reply(status, {"Content-Length": "100"}, b"")
+
+        async def close(self):
+            pass
+
+    await client.close()
+    client.transport = Silent()
+    answer = await client.send(Request(method, method))
+    assert (answer.status, answer.repeated) == (status, False)
 
 
 @pytest.mark.parametrize(
