@@ -25,7 +25,7 @@ RUNNABLE = {"running", "retrying", "deadline", "first", "second", "keyed", "slot
 
 
 class Objects(Place):
-    share = 0.4
+    share = 0.3
     always_the_same = EXAMPLES <= FEW
 
 

@@ -96,11 +96,13 @@ async def test_a_damaged_object_is_read_once_and_again_when_it_was_mended(open_s
     await rewrite(store, name, lambda _: b"{}")
     other = await open_store()
     assert await claim(other) == []
+    assert (await Queue(other).stats()).damaged == 1
     other.client.counts.clear()
     assert await claim(other) == []
     assert other.client.counts["GET"] == 0
     await rewrite(store, name, lambda _: good)
     assert ids(await claim(other)) == [task.id]
+    assert (await Queue(other).stats()).damaged == 0
 
 
 async def test_a_task_that_cannot_be_read_is_not_submitted_a_second_time(open_store):

@@ -16,7 +16,8 @@ class Damage:
     def __init__(self) -> None:
         self._objects: dict[str, str] = {}
         self._told: dict[str, str] = {}
-        self.tell: Callable[[str, str], object] = _nobody
+        self.tell: Callable[[str, str | None], object] = _nobody
+        """Called with a name and why it cannot be read; with None when it can be read again."""
 
     def found(self, name: str, etag: str, why: str) -> None:
         """A whole object cannot be read."""
@@ -35,6 +36,7 @@ class Damage:
         if name in self._objects:
             del self._objects[name]
             self._told.pop(name, None)
+            self.tell(name, None)
 
     def has(self, name: str) -> bool:
         """Whether the last version of an object could not be read."""

@@ -102,6 +102,7 @@ class S3Store(Store):
         self._prune_again = 0.0
         self._opening = asyncio.Lock()
         self._tidying: set[asyncio.Task[None]] = set()
+        self._noting: set[asyncio.Task[None]] = set()
         self._tidied: set[int] = set()
         self._assemble()
 
@@ -245,6 +246,9 @@ class S3Store(Store):
 
     async def notes(self, kind: str) -> list[Note]:
         await self.open()
+        if self._noting:
+            # Whoever has met damage finds it noted.
+            await asyncio.wait(self._noting)
         return await (self._pauses.all() if kind == PAUSE else self._notes.of(kind))
 
     async def about(self) -> dict[str, str]:
@@ -266,8 +270,8 @@ class S3Store(Store):
 
     async def close(self) -> None:
         self._poll.close()
-        if self._tidying:
-            await asyncio.wait(self._tidying)
+        if behind := self._tidying | self._noting:
+            await asyncio.wait(behind)
         await self.writer.settled()
         await self.client.close()
 
@@ -294,16 +298,16 @@ class S3Store(Store):
             self._tidying.add(task)
             task.add_done_callback(self._tidying.discard)
 
-    def _note_damage(self, name: str, why: str) -> None:
+    def _note_damage(self, name: str, why: str | None) -> None:
         async def note() -> None:
             try:
-                await self._notes.put(Note("damaged", name, {"why": why}), None)
+                await self._notes.put(Note("damaged", name, {} if why is None else {"why": why}), None)
             except StoreError:
                 return
 
         task = asyncio.create_task(note(), name="tenure-s3-damage")
-        self._tidying.add(task)
-        task.add_done_callback(self._tidying.discard)
+        self._noting.add(task)
+        task.add_done_callback(self._noting.discard)
 
 
 def _needs_attention(name: str, now: datetime) -> bool:
