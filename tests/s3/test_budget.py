@@ -56,7 +56,8 @@ async def test_a_lone_task_and_its_worker_stay_within_the_budget(open_store):
     await worker_on(consumer).run(until_idle=True)
     spent = requests(consumer)
     assert spent["PUT"] == 2
-    assert spent["GET"] == 1
+    # The look for more goes on beside the ending: it may be shown that version before the ending's own answer is here.
+    assert spent["GET"] in (1, 2)
     assert spent["DELETE"] == 0
 
 
