@@ -6,13 +6,17 @@ import threading
 import time
 from datetime import timedelta
 
+import pytest
 from msgspec.structs import replace
 from waiting import PATIENCE, until, until_status, working
 
-from tenure import InvalidInput, TaskStatus, Worker, connect, lifecycle
+from tenure import InvalidInput, StoreUnavailable, TaskStatus, Worker, connect, lifecycle
 from tenure.queue import Queue
 from tenure.stores.base import Change, Want
 from tenure.testing import Fault, FaultyStore
+from tenure.worker import surroundings
+from tenure.worker.backoff import Outage
+from tenure.worker.heartbeat import Heartbeat
 
 
 async def test_a_handler_that_blocks_the_event_loop_keeps_its_lease(tmp_path):
@@ -56,6 +60,54 @@ async def test_all_running_tasks_are_renewed_in_one_call(memory):
     await memory.submit_many([("long", None)] * 20)
     assert await worker.run(until_idle=True) == 20
     assert max(sizes) == 20
+
+
+async def test_what_a_renewal_takes_is_part_of_the_time_until_the_next(memory, monkeypatch):
+    """At a third of the lease, however slow the store is; after a failure the next try waits."""
+    ahead = [100.0]
+    monkeypatch.setattr(surroundings, "monotonic", lambda: ahead[0])
+
+    class Slow(FaultyStore):
+        async def put_note(self, note, *, if_version=None):
+            ahead[0] += 0.4
+            return await super().put_note(note, if_version=if_version)
+
+    heartbeat = Heartbeat(Slow(memory.store), "w1", timedelta(seconds=1.5), list, dict, None, None, Outage())
+    await heartbeat._once(heartbeat._store)
+    assert heartbeat._pause() == pytest.approx(0.1)
+    ahead[0] += 0.4
+    assert heartbeat._pause() == 0
+    heartbeat._failing = True
+    assert heartbeat._pause() == pytest.approx(0.5)
+
+
+async def test_a_store_that_is_slower_than_a_short_lease_is_waited_for_and_not_asked_from_the_start_each_time(
+    memory, monkeypatch
+):
+    """A new connection may take longer than a lease. Cut off each time, it would never be there."""
+    ahead, asked, answer = [100.0], [], asyncio.Event()
+    monkeypatch.setattr(surroundings, "monotonic", lambda: ahead[0])
+
+    class Slow(FaultyStore):
+        async def put_note(self, note, *, if_version=None):
+            asked.append(note.key)
+            await answer.wait()
+            return True
+
+    heartbeat = Heartbeat(Slow(memory.store), "w1", timedelta(seconds=0.01), list, dict, None, None, Outage())
+    heartbeat._stop = asyncio.Event()
+    for _ in range(3):
+        with pytest.raises(StoreUnavailable):
+            await heartbeat._answered(heartbeat._store)
+    assert len(asked) == 1
+    ahead[0] += 60
+    with pytest.raises(StoreUnavailable):
+        await heartbeat._answered(heartbeat._store)
+    assert heartbeat._beating is None, "what takes far too long gives way to another"
+    answer.set()
+    monkeypatch.setattr(heartbeat, "_patience", lambda: PATIENCE)
+    await heartbeat._answered(heartbeat._store)
+    assert len(asked) == 2
 
 
 async def test_a_claimed_task_that_waits_for_a_slot_is_renewed_too(memory):

@@ -154,11 +154,12 @@ async def test_a_handler_that_was_given_up_is_no_claim_whose_answer_was_lost(tim
     assert [event.what for event in done.history] == ["created", "claimed", "lapsed", "claimed", "completed"]
 
 
-async def test_what_an_earlier_worker_of_the_same_name_had_begun_is_left_to_lapse(timed, clock):
+@pytest.mark.parametrize("later", [1, -5], ids=["the clock goes on", "the clock is set back"])
+async def test_what_an_earlier_worker_of_the_same_name_had_begun_is_left_to_lapse(timed, clock, later):
     earlier = Want("w1", ("default",), {"job": 3}, 1, timedelta(seconds=30))
     task = await timed.submit("job", None)
     await timed.store.claim(earlier)
-    clock.advance(1)
+    clock.set(clock() + timedelta(seconds=later))
     store = FaultyStore(timed.store, plan=[Fault("claim", "before", nth=1)])
     worker = Worker(Queue(store), worker_id="w1", poll=0.02)
 
@@ -188,9 +189,14 @@ class LateClaims(FaultyStore):
         return claimed
 
 
-async def test_a_store_that_takes_longer_to_claim_than_a_lease_holds_does_not_stop_the_work(queue, monkeypatch, caplog):
+@pytest.mark.parametrize("seconds", [11.0, 31.0])
+async def test_a_store_that_takes_longer_to_claim_than_a_lease_holds_does_not_stop_the_work(
+    queue, monkeypatch, caplog, seconds
+):
     """What is claimed late is renewed and begins. Given back, it would be as late the next time, and for ever."""
-    worker = Worker(Queue(LateClaims(queue.store).begin(monkeypatch)), lease=30)
+    store = LateClaims(queue.store).begin(monkeypatch)
+    store.late_by = seconds
+    worker = Worker(Queue(store), lease=30)
 
     @worker.task("job")
     async def job(input, context):
@@ -200,7 +206,7 @@ async def test_a_store_that_takes_longer_to_claim_than_a_lease_holds_does_not_st
     async with working(worker):
         done = [await until_status(queue, task.id, "completed") for task in tasks]
     assert [[event.what for event in task.history] for task in done] == 3 * [["created", "claimed", "completed"]]
-    assert "a claim took 31.0 s, and the lease is 30 s" in caplog.text
+    assert f"a claim took {seconds} s, and the lease is 30 s" in caplog.text
 
 
 async def test_a_late_claim_that_another_worker_has_by_now_never_begins(timed, clock, monkeypatch):

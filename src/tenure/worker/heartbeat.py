@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import threading
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Callable, Collection
 from concurrent.futures import Future
 from datetime import timedelta
 from typing import Any
@@ -23,6 +23,8 @@ log = logging.getLogger("tenure.worker")
 CHECK_INTERVAL = 1.0
 NOTE_INTERVAL = 10.0
 FAREWELL = 2.0
+LONGEST_BEAT = 5.0
+"""Seconds that a beat may take on the way to a slow store, however short the lease is."""
 WORK = "renew leases"
 
 
@@ -56,6 +58,9 @@ class Heartbeat:
         self._renew_every = lease.total_seconds() / 3
         self._margin = min(CHECK_INTERVAL, lease.total_seconds() / 10)
         self._next_renewal = self._next_note = 0.0
+        self._failing = False
+        self._beating: asyncio.Future[None] | None = None
+        self._began = 0.0
         self._stopping = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
@@ -82,17 +87,21 @@ class Heartbeat:
         try:
             while not self._stopping.is_set():
                 try:
-                    await self._within(self._patience(), self._once(store))
+                    await self._answered(store)
                     self._outage.worked(WORK)
+                    self._failing = False
                 except Exception as error:
                     self._outage.failed(WORK, error)
+                    self._failing = True
                 self._give_up_late()
                 self.last_beat = surroundings.monotonic()
                 await self._sleep()
+            await self._leave()
             with contextlib.suppress(Exception):
                 async with asyncio.timeout(FAREWELL):
                     await store.put_note(Note(WORKER, self._worker_id))
         finally:
+            await self._leave()
             if store is not self._store:
                 await store.close()
 
@@ -107,21 +116,34 @@ class Heartbeat:
             await store.put_note(Note(WORKER, self._worker_id, self._describe()))
             self._next_note = now + NOTE_INTERVAL
 
-    async def _within(self, seconds: float, beat: Coroutine[Any, Any, None]) -> None:
-        """A store that does not answer in time is as good as away, and must not hold up a worker that stops."""
+    async def _answered(self, store: Store) -> None:
+        """One beat, for as long as there is time; a store that does not answer by then is as good as away.
+
+        Such a beat goes on, and the next one waits for it: what it has waited for so far, as for a new connection, is
+        not thrown away. Only one that takes far too long gives way to another.
+        """
         assert self._stop is not None
-        beating, stopping = asyncio.ensure_future(beat), asyncio.ensure_future(self._stop.wait())
-        try:
-            await asyncio.wait({beating, stopping}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-            if beating.done():
-                beating.result()
-            elif not stopping.done():
-                msg = f"no answer within {seconds:.1f} s"
-                raise StoreUnavailable(msg)
-        finally:
+        if self._beating is None:
+            self._beating, self._began = asyncio.ensure_future(self._once(store)), surroundings.monotonic()
+        seconds, stopping = self._patience(), asyncio.ensure_future(self._stop.wait())
+        either: set[asyncio.Future[Any]] = {self._beating, stopping}
+        await asyncio.wait(either, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        if self._beating.done():
+            beating, self._beating = self._beating, None
+            beating.result()
+        elif not self._stop.is_set():
+            if surroundings.monotonic() - self._began > max(self._lease.total_seconds(), LONGEST_BEAT):
+                await self._leave()
+            msg = f"no answer within {seconds:.1f} s"
+            raise StoreUnavailable(msg)
+
+    async def _leave(self) -> None:
+        """Wait no longer for a beat that is on its way."""
+        beating, self._beating = self._beating, None
+        if beating is not None:
             beating.cancel()
-            stopping.cancel()
-            await asyncio.gather(beating, stopping, return_exceptions=True)
+            await asyncio.gather(beating, return_exceptions=True)
 
     def _patience(self) -> float:
         """How long the store may take: until the first lease has to be given up."""
@@ -129,14 +151,18 @@ class Heartbeat:
 
     async def _sleep(self) -> None:
         assert self._stop is not None
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._pause()):
+                await self._stop.wait()
+
+    def _pause(self) -> float:
+        """Seconds until the next beat. What the last one took is part of the time between two renewals."""
         # Where each look is paid for, requests to cancel and progress wait as long as idle workers do.
         seconds = min(max(CHECK_INTERVAL, self._store.poll), self._renew_every)
+        if not self._failing:
+            seconds = min(seconds, max(self._next_renewal - surroundings.monotonic(), 0))
         late = self._until_late()
-        if late is not None and late > 0:
-            seconds = min(seconds, late)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._stop.wait()
+        return seconds if late is None or late <= 0 else min(seconds, late)
 
     def _until_late(self) -> float | None:
         """Seconds until the first lease has to be given up if it is not renewed; None when nothing is held."""
