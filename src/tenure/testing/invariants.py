@@ -161,8 +161,9 @@ def order_per_key(run: Run) -> Iterator[str]:
     doubt = run.given.set_back
     for key, members in keys.items():
         times = sorted((begin, end or FOREVER, task.id) for task in members for begin, end in stays(task))
-        for (_, end, one), (begin, _, other) in pairwise(times):
-            if one != other and begin < end - doubt:
+        for (before, end, one), (begin, last, other) in pairwise(times):
+            # Where the clock was set back, either of the two may have been the first.
+            if one != other and begin < end - doubt and before < last - doubt:
                 yield f"{other}: began before {one} of the same ordering key {key!r} had stopped"
         yield from _in_submit_order(run, key, {task.id for task in members})
 
@@ -205,7 +206,8 @@ def one_task_per_idempotency_key(run: Run) -> Iterator[str]:
     for task_id, name in run.names.items():
         if name in named:
             groups[named[name]].add(task_id)
-    doubt = run.given.set_back + run.given.on_the_way
+    # A submit is stamped before it is on its way, and judged by the time at which it arrives.
+    doubt = run.given.set_back + run.given.set_forward + run.given.on_the_way
     for members in groups.values():
         tasks = sorted(
             (run.known[id_] for id_ in members if id_ in run.known), key=lambda task: (task.created_at, task.id)

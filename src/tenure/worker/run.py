@@ -71,6 +71,8 @@ class Run:
         self.running: set[Attempt] = set()
         self.given_up: dict[str, int] = {}
         """Tasks whose handler was stopped because the lease could not be kept, with the fence: an attempt, once it lapses."""
+        self.inherited: set[tuple[str, int]] = set()
+        """Claims, by task and fence, of an earlier worker of the same name: what it had begun is no lost answer."""
         self.executors = Executors(worker.concurrency)
         self.outage = Outage()
         self.settler = settler_of(self.store, self._settled, self.outage)
@@ -144,6 +146,8 @@ class Run:
         while not self.stopping:
             try:
                 now = await self.store.now()
+                if self.worker.is_named:
+                    self.inherited = {(task.id, task.fence) for task in await self._held_in_our_name()}
             except StoreUnavailable as error:
                 await self._sleep(backoff.wait(error))
             else:
@@ -391,20 +395,24 @@ class Run:
 
     async def _give_back_unknown(self) -> None:
         """A claim whose answer was lost may have taken effect: give back what is held in our name without our knowing."""
-        page = await self.store.find(
-            Query(status=TaskStatus.Running, worker_id=self.worker.worker_id, limit=PREFETCH_LIMIT)
-        )
-        self.given_up = {task.id: task.fence for task in page.tasks if self.given_up.get(task.id) == task.fence}
-        for task in page.tasks:
+        held = await self._held_in_our_name()
+        self.given_up = {task.id: task.fence for task in held if self.given_up.get(task.id) == task.fence}
+        for task in held:
             if self._is_unknown(task):
                 attempt = Attempt(task, self.handlers[task.type], None, 0.0)
                 self.held[task.id] = attempt
                 self.claimed += 1
                 self._end_unstarted(attempt, "the answer to its claim was lost")
 
+    async def _held_in_our_name(self) -> list[Task]:
+        query = Query(status=TaskStatus.Running, worker_id=self.worker.worker_id, limit=PREFETCH_LIMIT)
+        return (await self.store.find(query)).tasks
+
     def _is_unknown(self, task: Task) -> bool:
         """Claimed in this worker's name in this run, and never begun."""
         if task.id in self.held or task.id in self.given_up or task.type not in self.handlers:
+            return False
+        if (task.id, task.fence) in self.inherited:
             return False
         return task.started_at is not None and self.started_at is not None and task.started_at >= self.started_at
 

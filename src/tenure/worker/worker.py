@@ -61,7 +61,7 @@ class Worker:
         self.queues = _names(queues)
         self.concurrency = concurrency
         self.lease = _positive("lease", lease)
-        self.worker_id = _worker_id(worker_id)
+        self.worker_id, self.is_named = _worker_id(worker_id), worker_id is not None
         self.retry = retry
         self.poll = _positive("poll", queue.store.poll if poll is None else poll).total_seconds()
         self.grace = times.seconds(grace, "grace").total_seconds()
