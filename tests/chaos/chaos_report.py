@@ -12,7 +12,7 @@ PAGE = """# What chaos runs have shown
 `make chaos` runs producers and workers as real processes on each store, with everything that is listed here happening to them at random for {seconds:g} seconds; then the faults stop, everything has to end, and
 `tenure.testing.check` goes through all histories. Half of the clients have a clock that is an hour or a day wrong, where the store has a time of its own. How long the rest takes is a figure, because that is up to the machine; but when
 nothing moves for a minute, the run is stuck: it says what each open task waits for by the store's time, and where each process stands. A run is repeated with its seed:
-`python tests/chaos/chaos.py --seed {seed} --stores sqlite` (the faults are then the same ones in the same order; when exactly each meets which statement is up to the machine).
+`python tests/chaos/chaos.py --seed {seed} --seconds {seconds:g} --tasks {tasks} --workers {workers} --stores sqlite` (the faults are then the same ones in the same order; when exactly each meets which statement is up to the machine).
 
 ## The last run
 
@@ -68,6 +68,7 @@ def write(runs, page):
             seconds=first.seconds,
             seed=first.seed,
             workers=len(first.workers),
+            tasks=first.tasks,
             day=datetime.now(UTC).date(),
             low=min(loads),
             high=max(loads),
