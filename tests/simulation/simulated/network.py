@@ -26,6 +26,7 @@ class Network:
         self.cut_off = set()
         self.faults = Counter()
         self.calls = Counter()
+        self.on_the_way = Counter()
         self._waiting = {}
         self._count = 0
 
@@ -48,11 +49,14 @@ class Network:
         if there + back > PATIENCE:
             self._refuse(loop, answer, PATIENCE, f"no answer to {method}")
         lost = self._unlucky(self.lost_after, "lost after effect")
+        self.on_the_way[method] += 1
         self.world.later(there, self._arrive, process, loop, answer, method, arguments, words, back, lost)
         if self._unlucky(self.duplicated, "duplicated"):
+            self.on_the_way[method] += 1
             self.world.later(there + dice.uniform(0, 2 * PATIENCE), self._again, process, method, arguments, words)
 
     def _arrive(self, process, loop, answer, method, arguments, words, back, lost):
+        self.on_the_way[method] -= 1
         value, error = self._perform(method, arguments, words)
         renewed_at = self.world.clock()
         if lost:
@@ -96,6 +100,7 @@ class Network:
                     journal.writes.append(Wrote(journal.next(), change.after.id, event.number, event.what, worker))
 
     def _again(self, process, method, arguments, words):
+        self.on_the_way[method] -= 1
         self.world.tell(process.name, f"{method}: takes effect a second time")
         self._perform(method, arguments, words)
 

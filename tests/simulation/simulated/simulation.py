@@ -10,9 +10,11 @@ from simulated.network import PATIENCE, Network, RemoteStore
 from simulated.plan import POLICY, Plan
 from simulated.world import Process, World
 from tenure import Queue, Worker
+from tenure.stores.base import PAUSE
 from tenure.task import OPEN, encode
 from tenure.testing.invariants import Circumstances, broken_invariants
 from tenure.testing.journal import Journal
+from tenure.times import from_text
 
 BACKOFF = 5.0
 DRAIN = 200.0
@@ -65,6 +67,8 @@ class Simulation:
 
     def _is_over(self, operations):
         done = self.healed and operations.done() and not any(self.plan.lines)
+        # What its client has given up may still arrive, and open a task.
+        done = done and not self.network.on_the_way["insert"] and not self.network.on_the_way["swap"]
         return done and not any(task.status in OPEN for task in self.network.store._tasks.values())
 
     # -- processes
@@ -165,13 +169,18 @@ class Simulation:
         limit = self.world.now + 30
         return self.world.run(lambda: all(not p.alive or p.running_worker.done() for p in self.workers), limit=limit)
 
+    def _ends_of_pauses(self):
+        """A pause ends by the store's clock. If that was set back, it lasts longer than whoever paused had in mind."""
+        notes = self.network.store._list_notes(PAUSE)
+        return [from_text(note.value["until"]) for note in notes if note.value.get("until")]
+
     def _judge(self, *, stopped):
         plan, world, journal = self.plan, self.world, self.journal
         tasks = sorted(self.network.store._tasks.values(), key=lambda task: self.network.store._order[task.id])
         slack = timedelta(seconds=3 * PATIENCE)
         patience = timedelta(seconds=plan.lease + plan.poll + BACKOFF + 2 * PATIENCE + 1)
         circumstances = Circumstances(
-            healed_at=self.healed_at,
+            healed_at=max([self.healed_at, *self._ends_of_pauses()]),
             start_within=patience if plan.concurrency == 50 else None,
             all_ended=True,
             policy=POLICY,
