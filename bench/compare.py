@@ -57,7 +57,7 @@ def main() -> None:
 
 
 def run(systems: list[System], size: Size, choices: argparse.Namespace) -> Iterator[Comparison]:
-    """The comparison after every repeat, and at the end."""
+    """The comparison after every system, and at the end."""
     rows = {system.name: Row.of(system) for system in systems}
     ready = [system for system in systems if _installed(system, rows[system.name])]
     stores = {system.store for system in ready}
@@ -77,8 +77,8 @@ def run(systems: list[System], size: Size, choices: argparse.Namespace) -> Itera
             for system in ready:
                 print(f"{repeat + 1}/{choices.repeats} {system.name}", file=sys.stderr, flush=True)
                 _measure(system, rows[system.name], size, places, folder)
-            compared.rows = [*rows.values(), *bare.rows()]
-            yield compared
+                compared.rows = [*rows.values(), *bare.rows()]
+                yield compared
         for system in ready:
             if system.is_tenure and system.store in BACKLOG_STORES and choices.backlog:
                 drains_beside(system, rows[system.name], size, places, folder, choices)
