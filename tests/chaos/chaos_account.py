@@ -107,6 +107,7 @@ def figures(tasks, acknowledged, executions):
     events = Counter(event.what for task in tasks for event in task.history)
     return {
         "submits acknowledged": len(acknowledged),
+        "tasks acknowledged": len({line["id"] for line in acknowledged}),
         "tasks": len(tasks),
         **{f"  {status}": ends[status] for status in TaskStatus if ends[status]},
         "executions": len(executions),

@@ -20,7 +20,8 @@ async def test_nothing_is_lost_or_done_twice_whatever_happens(tmp_path, place):
     chaos = await Chaos(tmp_path, PLACES[place](tmp_path), seconds=3, tasks=400, workers=3, seed=7).run()
     assert chaos.broken == [], "\n".join(chaos.why)
     assert chaos.faults.total() > 2
-    assert chaos.figures["tasks"] == int(400 * PLACES[place].pace)
+    # A producer that dies, or waits in vain, after its task was stored and before it was told submits a second one.
+    assert chaos.figures["tasks"] >= chaos.figures["tasks acknowledged"] == int(400 * PLACES[place].pace)
     assert chaos.figures["executions"] >= chaos.figures["  completed"] > 0
 
 
