@@ -32,15 +32,14 @@ class Object(NamedTuple):
 
 
 class Listed(NamedTuple):
-    """An object in a listing, and when (by this machine's monotonic clock) the listing was asked for."""
+    """An object in a listing."""
 
     name: str
     etag: str
-    asked: float = 0.0
 
 
 class Listing(NamedTuple):
-    """One page of names in order; `more` when others follow."""
+    """One page of names in order; `more` when others follow, and when (by the monotonic clock) it was asked for."""
 
     objects: list[Listed]
     more: bool
@@ -137,7 +136,7 @@ class Bucket:
             raise self._refusal(answer, "list", folder)
         cut = len(self.address.key(""))
         found: Listing = answer.value
-        return Listing([Listed(entry.name[cut:], entry.etag, asked) for entry in found.objects], found.more, asked)
+        return Listing([Listed(entry.name[cut:], entry.etag) for entry in found.objects], found.more, asked)
 
     async def names(self, folder: str, after: str = "") -> list[Listed]:
         """All names in a folder, a request for each thousand."""

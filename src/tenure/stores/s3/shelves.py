@@ -83,14 +83,20 @@ class Shelves:
 
     async def read(self, listed: Sequence[Listed]) -> list[Segment]:
         """These segments, in this order; those that have gone meanwhile, and those that nobody can read, are left out."""
-        damage = self.writer.damage
-        unknown = [each.name for each in listed if not self.mirror.has(each) and not damage.knows(each)]
+        unknown = self._unknown(listed)
+        if unknown and await self.writer.answered(unknown):
+            # What a listing showed of them before their own answers came is known by now.
+            unknown = self._unknown(listed)
         await in_parallel(self._fetch, unknown)
         found = [segment for each in listed if (segment := self.mirror.get(each.name)) is not None]
         if any(segment.arriving for segment in found):
             await in_parallel(self._settle_arrivals, [segment for segment in found if segment.arriving])
             found = [now for segment in found if (now := self.mirror.get(segment.name)) is not None]
         return found
+
+    def _unknown(self, listed: Sequence[Listed]) -> list[str]:
+        damage = self.writer.damage
+        return [each.name for each in listed if not self.mirror.has(each) and not damage.knows(each)]
 
     async def read_one(self, name: str) -> Segment | None:
         """One segment as it is now."""

@@ -7,8 +7,9 @@ everything is read again and every step decides again.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol, TypeVar
 
 from tenure.errors import DamagedRecord
@@ -20,6 +21,8 @@ from tenure.stores.s3.segments import Segment, fresh_nonce, replace
 
 T = TypeVar("T")
 FIRST_PAUSE, LONGEST_PAUSE = 0.005, 0.5
+PATIENCE = 1.0
+"""Seconds that a reader waits for the answer to a write of this process, rather than read what it has written."""
 
 Step = Callable[[Segment, bool], tuple[Segment, T]]
 """(version, in doubt) -> next version and answer. In doubt, an earlier write of the same step may have taken effect."""
@@ -53,6 +56,7 @@ class Writer:
         self._bucket, self._mirror = bucket, mirror
         self._waiting: dict[str, list[tuple[Step[Any], asyncio.Future[Any]]]] = {}
         self._running: set[asyncio.Task[None]] = set()
+        self._sent: dict[str, asyncio.Future[None]] = {}
         self._random = random.Random()  # noqa: S311 - spreads retries, guards nothing
         self.conflicts = 0
         self.damage = Damage()
@@ -76,11 +80,29 @@ class Writer:
         while self._running:
             await asyncio.wait(set(self._running))
 
+    async def answered(self, names: Iterable[str]) -> bool:
+        """Wait, not for long, for the answers to writes of these that are on their way; whether there were any."""
+        sent = {self._sent[name] for name in names if name in self._sent}
+        if sent:
+            await asyncio.wait(sent, timeout=PATIENCE)
+        return bool(sent)
+
+    @contextlib.contextmanager
+    def _on_its_way(self, name: str) -> Iterator[None]:
+        answered = self._sent[name] = asyncio.get_running_loop().create_future()
+        try:
+            yield
+        finally:
+            answered.set_result(None)
+            if self._sent.get(name) is answered:
+                del self._sent[name]
+
     async def create(self, segment: Segment) -> Segment | None:
         """Write a new object; None when there is one of this name."""
         nonce = fresh_nonce()
-        etag = await self._bucket.create(segment.name, encode(segment, nonce), nonce)
-        return None if etag is None else self._mirror.put(replace(segment, etag=etag))
+        with self._on_its_way(segment.name):
+            etag = await self._bucket.create(segment.name, encode(segment, nonce), nonce)
+            return None if etag is None else self._mirror.put(replace(segment, etag=etag))
 
     async def read(self, name: str) -> Segment | None:
         """The object as it is now; None when there is none. One that cannot be read is mentioned, and an error."""
@@ -106,19 +128,23 @@ class Writer:
             self.damage.mention(each.label, each.why)
         if segment.entries:
             self._bucket.client.clock.has_been(max(entry.task.updated_at for entry in segment.entries.values()))
-        return self._mirror.put(segment)
+        return self._mirror.put(segment, None if known is None else known.etag)
 
     async def delete(self, segment: Segment) -> bool:
         """Delete this very version."""
         deleted = await self._bucket.delete(segment.name, segment.etag)
-        self._mirror.drop(segment.name)
+        if deleted:
+            self._mirror.deleted(segment)
+        else:
+            self._mirror.drop(segment.name)
         return deleted
 
     async def _run(self, name: str) -> None:
         while batch := self._waiting[name]:
             self._waiting[name] = []
             try:
-                await self._write(name, batch)
+                with self._on_its_way(name):
+                    await self._write(name, batch)
             except BaseException as error:
                 # What was sent may or may not be stored: whoever comes next reads first.
                 self._mirror.drop(name)
@@ -164,7 +190,7 @@ class Writer:
             after = departure.after
         nonce = fresh_nonce()
         written = await self._bucket.try_replace(before.name, encode(after, nonce), nonce, before.etag)
-        stored = None if written.etag is None else self._mirror.put(replace(after, etag=written.etag))
+        stored = None if written.etag is None else self._mirror.put(replace(after, etag=written.etag), before.etag)
         if departure is not None:
             await departure.finish(stored)
         return written
