@@ -242,8 +242,10 @@ class Run:
                 # No more wait: those that were taken begin before the store is asked again.
                 await asyncio.sleep(0)
             if not claimed.tasks and not claimed.overdue:
-                if self.until_idle and idle and not self.held:
-                    return
+                if self.until_idle and not self.held:
+                    if idle:
+                        return
+                    continue
                 await self._nap(mark, claimed.next_due)
         if backoff.failing:
             with contextlib.suppress(StoreUnavailable):

@@ -10,28 +10,36 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
 
 LARGEST = 512
 
+T = TypeVar("T")
+
 
 def run_many(db: sqlite3.Connection, statement: str, rows: Sequence[tuple[Any, ...]]) -> int:
-    """Run a statement that contains `VALUES (?, …)` once for many rows; returns how many rows it changed.
+    """Run a statement that contains `VALUES (?, …)` once for many rows; returns how many rows it changed."""
+    changed = 0
+    for piece in pieces(rows):
+        changed += db.execute(repeated(statement, len(piece)), list(chain.from_iterable(piece))).rowcount
+    return changed
 
-    The rows go in pieces of a power of two, so that a handful of prepared statements serves every size.
+
+def pieces(rows: Sequence[T]) -> Iterator[Sequence[T]]:
+    """In pieces of a power of two, so that a handful of prepared statements serves every size.
+
+    >>> [len(piece) for piece in pieces(range(1030))]
+    [512, 512, 4, 2]
     """
-    changed = start = 0
-    size = LARGEST
+    start, size = 0, LARGEST
     while start < len(rows):
         while size > len(rows) - start:
             size //= 2
-        piece = rows[start : start + size]
-        changed += db.execute(repeated(statement, size), list(chain.from_iterable(piece))).rowcount
+        yield rows[start : start + size]
         start += size
-    return changed
 
 
 @cache

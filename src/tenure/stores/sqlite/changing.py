@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from itertools import chain
 from typing import Any
@@ -21,25 +21,15 @@ from tenure.stores.sqlite.records import Lane, count, let_next_go, load, set_asi
 from tenure.task import OPEN, Task, TaskStatus, encode
 from tenure.times import to_micros
 
+Swap = Callable[[sqlite3.Connection, Sequence[Change]], list[bool]]
+
+
+class Misfit(Exception):
+    """Some version of a batch was no longer the one it was computed from. Nothing was written."""
+
 
 def swap(db: sqlite3.Connection, changes: Sequence[Change]) -> list[bool]:
-    """Replace the versions that fit, keep the counts, and let the next of each ordering key go."""
-    done = _replace(db, changes)
-    made = [(change.before, change.after) for change, fitted in zip(changes, done, strict=True) if fitted]
-    counts: Counter[Lane] = Counter()
-    moves = Counter([(before.queue, before.type, before.status, after.status) for before, after in made])
-    for (queue, type_, was, is_), number in moves.items():
-        counts[queue, type_, was] -= number
-        counts[queue, type_, is_] += number
-    count(db, counts)
-    for key in {after.ordering_key: None for before, after in made if before.status in OPEN or after.status in OPEN}:
-        if key is not None:
-            let_next_go(db, key)
-    return done
-
-
-def _replace(db: sqlite3.Connection, changes: Sequence[Change]) -> list[bool]:
-    """Nearly always every version fits, and few statements do it; otherwise each is tried alone.
+    """Replace all versions in few statements, or none: nearly always every version fits.
 
     Most tasks are claimed once and complete: of those, columns can say all that happened.
     """
@@ -53,16 +43,33 @@ def _replace(db: sqlite3.Connection, changes: Sequence[Change]) -> list[bool]:
             returned.append(_return_row(change))
         else:
             finished[before.version, after.completed_at].append(after.id)
-    db.execute("SAVEPOINT swap")
-    done = [True] * len(changes)
     number = run_many(db, statement("return"), returned) + run_many(db, statement("swap"), changed)
     for (version, moment), ids in finished.items():
         number += db.execute(statement("finish"), (_stamp(moment), version, json.dumps(ids))).rowcount
     if number != len(changes):
-        db.execute("ROLLBACK TO swap")
-        done = [db.execute(statement("swap"), _swap_row(change)).rowcount == 1 for change in changes]
-    db.execute("RELEASE swap")
+        raise Misfit
+    _follow(db, changes)
+    return [True] * len(changes)
+
+
+def swap_each(db: sqlite3.Connection, changes: Sequence[Change]) -> list[bool]:
+    """Replace the versions that fit, one by one."""
+    done = [db.execute(statement("swap"), _swap_row(change)).rowcount == 1 for change in changes]
+    _follow(db, [change for change, fitted in zip(changes, done, strict=True) if fitted])
     return done
+
+
+def _follow(db: sqlite3.Connection, made: Sequence[Change]) -> None:
+    """Keep the counts, and let the next of each ordering key go."""
+    counts: Counter[Lane] = Counter()
+    moves = Counter([(one.before.queue, one.before.type, one.before.status, one.after.status) for one in made])
+    for (queue, type_, was, is_), number in moves.items():
+        counts[queue, type_, was] -= number
+        counts[queue, type_, is_] += number
+    count(db, counts)
+    for key in {one.after.ordering_key: None for one in made if one.before.status in OPEN or one.after.status in OPEN}:
+        if key is not None:
+            let_next_go(db, key)
 
 
 def renew(db: sqlite3.Connection, renewals: Sequence[Renewal], now: datetime) -> list[Hold]:

@@ -12,7 +12,7 @@ from typing import Any
 from tenure import lifecycle
 from tenure.errors import DamagedRecord
 from tenure.stores.base import PAUSE, Change, Claimed, Want, can_claim, paused_queues
-from tenure.stores.sqlite.changing import overdue, swap
+from tenure.stores.sqlite.changing import Swap, overdue
 from tenure.stores.sqlite.records import ANOTHER, Lane, count, notes, set_aside, statement
 from tenure.task import Task, decode, decode_many
 from tenure.times import from_micros, to_micros
@@ -20,12 +20,12 @@ from tenure.times import from_micros, to_micros
 OVERDUE_LIMIT = 1000
 
 
-def take(db: sqlite3.Connection, want: Want, now: datetime) -> Claimed:
+def take(db: sqlite3.Connection, want: Want, now: datetime, swap: Swap) -> Claimed:
     """Settle what is overdue, then take what is due, all in one transaction.
 
     The tasks are returned as they were found; `lifecycle.claim` says what they are now.
     """
-    settled = _settle_overdue(db, now)
+    settled = _settle_overdue(db, now, swap)
     numbers, found = _due(db, want, now, want.count)
     seqs: defaultdict[int | None, list[int]] = defaultdict(list)
     for seq, task in zip(numbers, found, strict=True):
@@ -121,7 +121,7 @@ def _search_for(db: sqlite3.Connection, want: Want, now: datetime, **more: int) 
     }
 
 
-def _settle_overdue(db: sqlite3.Connection, now: datetime) -> list[Task]:
+def _settle_overdue(db: sqlite3.Connection, now: datetime, swap: Swap) -> list[Task]:
     if not db.execute(statement("overdue"), {"now": to_micros(now)}).fetchone()[0]:
         return []
     tasks, damages = overdue(db, now, OVERDUE_LIMIT)

@@ -14,7 +14,7 @@ import msgspec
 from tenure import idempotency
 from tenure.errors import IdempotencyConflict
 from tenure.idempotency import Reservation, Verdict, read_reservation
-from tenure.stores.sqlite.bulk import run_many
+from tenure.stores.sqlite.bulk import pieces, run_many
 from tenure.stores.sqlite.records import Lane, count, get, statement
 from tenure.submission import Submission
 from tenure.task import Task, decode, encode
@@ -48,18 +48,19 @@ class Insert:
         return answers
 
     def _insert_plain(self, tasks: list[Task]) -> list[Task]:
-        """New ids and nothing to look up: a statement for many. An id that is there already undoes it."""
-        self.db.execute("SAVEPOINT plain")
-        try:
-            run_many(self.db, statement("insert"), [_row(task, blocked=False) for task in tasks])
-        except sqlite3.IntegrityError:
-            self.db.execute("ROLLBACK TO plain")
-            return [self._insert_absent(task) for task in tasks]
-        finally:
-            self.db.execute("RELEASE plain")
-        for task in tasks:
-            self.counts[task.queue, task.type, "pending"] += 1
-        return tasks
+        """New ids and nothing to look up: a statement for many. One that meets an id that is there already does nothing."""
+        answers: list[Task] = []
+        for piece in pieces(tasks):
+            rows = [_row(task, blocked=False) for task in piece]
+            try:
+                run_many(self.db, statement("insert"), rows)
+            except sqlite3.IntegrityError:
+                answers += [self._insert_absent(task) for task in piece]
+                continue
+            answers += piece
+            for task in piece:
+                self.counts[task.queue, task.type, "pending"] += 1
+        return answers
 
     def _insert(self, submission: Submission) -> Task:
         task, wanted = submission.task, submission.reservation

@@ -20,7 +20,7 @@ from tenure import lifecycle
 from tenure.errors import IdempotencyConflict
 from tenure.idempotency import Reservation
 from tenure.stores.base import Change, Claimed, Count, Hold, Note, Page, Piece, Query, Renewal, Store, Want
-from tenure.stores.sqlite.changing import forget, overdue, prune, renew, swap
+from tenure.stores.sqlite.changing import Misfit, Swap, forget, overdue, prune, renew, swap, swap_each
 from tenure.stores.sqlite.claiming import nothing_to_do, take
 from tenure.stores.sqlite.connection import about, migrate, open_connection
 from tenure.stores.sqlite.finding import find
@@ -73,11 +73,14 @@ class SqliteStore(Store):
             nothing = nothing_to_do(db, want, now) if self._idle else None
             return None if nothing is None else (nothing, now)
 
-        def work(db: sqlite3.Connection) -> tuple[Claimed, datetime]:
+        def work(db: sqlite3.Connection, swap: Swap = swap) -> tuple[Claimed, datetime]:
             now = self._clock()
-            return take(db, want, now), now
+            return take(db, want, now, swap), now
 
-        taken, now = await self._writer.call_if_needed(look, work)
+        try:
+            taken, now = await self._writer.call_if_needed(look, work)
+        except Misfit:
+            taken, now = await self._writer.call(lambda db: work(db, swap_each))
         self._idle = not taken.tasks
         running = [
             lifecycle.claim(task, worker_id=want.worker_id, now=now, lease=want.lease, policy_max=want.types[task.type])
@@ -86,7 +89,10 @@ class SqliteStore(Store):
         return Claimed(running, taken.overdue, taken.next_due)
 
     async def swap(self, changes: Sequence[Change]) -> list[bool]:
-        return await self._writer.call(lambda db: swap(db, changes))
+        try:
+            return await self._writer.call(lambda db: swap(db, changes))
+        except Misfit:
+            return await self._writer.call(lambda db: swap_each(db, changes))
 
     async def renew(self, renewals: Sequence[Renewal]) -> list[Hold]:
         return await self._writer.call(lambda db: renew(db, renewals, self._clock()))

@@ -87,7 +87,10 @@ class ConnectionThread:
 
 
 class WriterThread(ConnectionThread):
-    """Commits in groups: nobody is answered before the commit, and one failing call takes no other with it."""
+    """Commits in groups: nobody is answered before the commit, and one failing call takes no other with it.
+
+    What it runs may therefore run more than once, and must leave nothing behind but in the file.
+    """
 
     def __init__(self, path: Path, name: str, on_commit: Callable[[], None]) -> None:
         self._on_commit = on_commit
@@ -115,30 +118,32 @@ class WriterThread(ConnectionThread):
         return True
 
     def _commit(self, group: list[_Call]) -> None:
+        """All in one transaction. When a call fails, nothing has happened, and each half is tried without the other."""
         connection = self._connection
+        answered = 0
         try:
             patiently(lambda: connection.execute("BEGIN IMMEDIATE"), self._path)
             before = connection.total_changes
             for call in group:
-                connection.execute("SAVEPOINT call")
-                call.run(connection)
-                if call.error is not None:
-                    # A full disk or an I/O error rolls everything back on its own: then the whole group failed.
-                    if not connection.in_transaction:
-                        raise call.error
-                    connection.execute("ROLLBACK TO call")
-                connection.execute("RELEASE call")
+                call.result = call.work(connection)
+                answered += 1
             patiently(lambda: connection.execute("COMMIT"), self._path)
             if connection.total_changes != before:
                 self._on_commit()
         except BaseException as error:
-            if connection.in_transaction:
+            began = connection.in_transaction
+            if began:
                 with contextlib.suppress(sqlite3.Error):
                     connection.execute("ROLLBACK")
+            if began and answered < len(group) > 1:
+                middle = len(group) // 2
+                self._commit(group[:middle])
+                self._commit(group[middle:])
+                return
             for call in group:
-                call.error = call.error or error
-        if any(is_full(call.error) for call in group):
-            self._make_room()
+                call.error = error
+            if is_full(error):
+                self._make_room()
         for call in group:
             call.finish(self._path)
 
@@ -155,12 +160,6 @@ class _Call:
         self.answer: Future[Any] = Future()
         self.result: Any = None
         self.error: BaseException | None = None
-
-    def run(self, connection: sqlite3.Connection) -> None:
-        try:
-            self.result = self.work(connection)
-        except BaseException as error:
-            self.error = error
 
     def read(self, work: Work, connection: sqlite3.Connection, path: Path) -> None:
         """Even a read can meet a lock, while another process repairs what a killed one left behind."""
