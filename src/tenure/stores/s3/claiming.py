@@ -5,6 +5,8 @@ The names promise an order, so segments are read only as far as the order of the
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import itertools
 import random
 import time
@@ -30,6 +32,11 @@ CROWD = 31
 """Among how many times as many tasks as it wants a worker chooses when there are many others."""
 RECENT = 0.5
 """Seconds for which a listing is used again while it shows more tasks than are wanted."""
+GATHER = 0.05
+"""Seconds from one listing to the next while tasks keep coming, so that each finds several of them.
+
+This is for servers with short ways: elsewhere a claim takes longer than that anyway.
+"""
 Rank = tuple[int, int, int]
 
 
@@ -71,12 +78,19 @@ class Claims:
         self._shelves, self._writer, self._pauses, self._clock = shelves, writer, pauses, clock
         self._turn = itertools.count()
         self._recent: dict[int, _Recent] = {}
+        self._not_before: dict[int, float] = {}
+        self._at_once = asyncio.Event()
         self._conflicts = self._crowd = 0
         self.saw: Callable[[list[Segment]], object] = list
 
     def look_again(self) -> None:
         """This process has written something that a listing would show."""
         self._recent.clear()
+
+    def look_at_once(self) -> None:
+        """This process has let a task go that waited for another."""
+        self._not_before.clear()
+        self._at_once.set()
 
     async def claim(self, want: Want, now: datetime) -> Claimed:
         """Shard by shard, until there is enough."""
@@ -101,6 +115,7 @@ class Claims:
 
     async def _claim_in(self, shard: int, want: Want, count: int, now: datetime) -> tuple[Taken, datetime | None]:
         front = await self._front(shard, count)
+        asked = time.monotonic()
         queues = set(want.queues) - paused_queues(await self._pauses.seen_in(front.listed, shard), now)
         total = Taken([], [])
         dues: list[datetime] = []
@@ -115,6 +130,8 @@ class Claims:
             if shard in self._recent:
                 self._recent[shard] = self._recent[shard]._replace(spare=len(search.candidates()) - len(taken.claimed))
             if front.last is None or len(total.claimed) >= count:
+                if 1 < len(total.claimed) < count:
+                    self._not_before[shard] = asked + GATHER
                 return total, min(dues, default=None)
             front = await self._shelves.next_page(shard, front)
             self._recent.pop(shard, None)
@@ -135,9 +152,19 @@ class Claims:
                     for each in recent.front.listed
                 ]
             )
+        await self._gather(shard)
         front = await self._shelves.front(shard)
         self._recent[shard] = _Recent(front, time.monotonic(), 0)
         return front
+
+    async def _gather(self, shard: int) -> None:
+        """Wait until it is worth a listing."""
+        pause = self._not_before.pop(shard, 0.0) - time.monotonic()
+        if pause > 0:
+            self._at_once.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await self._at_once.wait()
 
     def _choose(self, candidates: list[Candidate], count: int) -> set[Candidate]:
         """The first in order. While others keep being faster, some of the first, at random, so that not all want the same."""

@@ -169,6 +169,8 @@ class S3Store(Store):
         fitted = await self._changing.swap(changes)
         if any(change.after.status is TaskStatus.Pending for change in changes):
             self._claims.look_again()
+        if any(change.after.ordering_key is not None for change in changes):
+            self._claims.look_at_once()
         self._poll.written()
         return fitted
 
