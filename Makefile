@@ -3,19 +3,24 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-matrix lint bench bench-setup bench-short chaos fuzz simulate clean
+.PHONY: demo test lint unit test-matrix bench bench-setup bench-short chaos fuzz simulate clean
 
 demo: $(VENV)/.installed
 	$(BIN)/tenure demo
 
-test: $(VENV)/.tested
+test:
+	$(MAKE) --output-sync=target -j2 lint unit
+	$(BIN)/python -m pytest -n 2 --ignore=tests/unit
+
+lint: $(VENV)/.tested
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m ruff format --check .
 	$(BIN)/python -m mypy
 	$(BIN)/lint-imports
 	$(BIN)/bandit -q -c pyproject.toml -r src
-	$(BIN)/python -m pytest tests/unit -n 2 --cov --cov-config=tests/unit/coverage.ini
-	$(BIN)/python -m pytest -n 2 --ignore=tests/unit
+
+unit: $(VENV)/.tested
+	$(BIN)/python -m pytest tests/unit -n 1 --cov --cov-config=tests/unit/coverage.ini
 
 test-matrix: $(VENV)/.tested
 	$(BIN)/python tests/postgres/matrix.py
@@ -41,13 +46,21 @@ fuzz: $(VENV)/.tested
 chaos: $(VENV)/.tested
 	$(BIN)/python tests/chaos/chaos.py --seconds 45 --tasks 6000 --workers 4 --write docs/chaos.md
 
-$(VENV)/.installed: pyproject.toml constraints.txt
+$(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: $(BIN)/python pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
 	touch $@
 
-$(VENV)/.tested: $(VENV)/.installed requirements-test.txt tests/debian.py
+$(VENV)/.tested: $(VENV)/.tools $(VENV)/.servers
+	touch $@
+
+$(VENV)/.tools: $(VENV)/.installed requirements-test.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -r requirements-test.txt
+	touch $@
+
+$(VENV)/.servers: $(BIN)/python tests/debian.py
 	$(BIN)/python tests/debian.py
 	npm install --silent --no-save --prefix $(VENV)/npm @dynoxide/linux-x64@1.2.1
 	touch $@

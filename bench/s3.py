@@ -77,11 +77,10 @@ async def drain_batches(server: SeaweedFS, batches: int) -> dict[str, object]:
     worker, ran = counting_worker(queue, concurrency=BATCH)
     begun = time.perf_counter()
     await worker.run(until_idle=True)
-    seconds = time.perf_counter() - begun
+    seconds, timed = time.perf_counter() - begun, sizes.copy()
     await store.close()
-    sizes = sizes.copy()
     await check(server, store, ran, batches * BATCH)
-    bare = await replay(server, sizes, at_once=2)
+    bare = await replay(server, timed, at_once=2)
     return {
         "drain of batches of 1000": batches * BATCH / seconds,
         "drain of batches of 1000, bare": batches * BATCH / bare,
@@ -100,11 +99,10 @@ async def one_by_one(server: SeaweedFS, lone: int) -> dict[str, object]:
     for number in range(lone):
         await queue.submit(TYPE, reminder(number))
     await running
-    seconds = time.perf_counter() - begun
+    seconds, timed = time.perf_counter() - begun, sizes.copy()
     await store.close()
-    sizes = sizes.copy()
     await check(server, store, ran, lone)
-    bare = await replay(server, sizes, at_once=AT_ONCE)
+    bare = await replay(server, timed, at_once=AT_ONCE)
     kinds = Counter(kind for kind, _ in sizes)
     return {
         "submit and drain one by one": lone / seconds,

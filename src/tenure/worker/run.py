@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("tenure.worker")
 
-PREFETCH_SECONDS = 0.05
+PREFETCH_SECONDS, PREFETCH_AT_MOST = 0.05, 0.5
+"""How much work a worker has in hand, at least and at most; between them, three times what a claim takes."""
 PREFETCH_LIMIT = 1000
 UNSETTLED_LIMIT = 5000
 BUFFER_PATIENCE = 1.0
@@ -99,6 +100,7 @@ class Run:
         )
         self.claimed = self.ended = 0
         self.rate = _Rate()
+        self.ahead = PREFETCH_SECONDS
         self.stopping = self.stopping_now = False
         self.changed = asyncio.Event()
         self.nap: asyncio.Future[None] | None = None
@@ -233,8 +235,11 @@ class Run:
             backoff.reset()
             unsure = claimed.unsure
             lost: list[Task] = []
-            if claimed.tasks and (took := surroundings.monotonic() - sent) > self.worker.lease.total_seconds() / 3:
-                sent, lost = await self._renew_late(claimed, sent, took)
+            if claimed.tasks:
+                took = surroundings.monotonic() - sent
+                self.ahead = min(max(PREFETCH_SECONDS, (self.ahead + 3 * took) / 2), PREFETCH_AT_MOST)
+                if took > self.worker.lease.total_seconds() / 3:
+                    sent, lost = await self._renew_late(claimed, sent, took)
             self._take(claimed, sent)
             for task in lost:
                 self.held[task.id].interrupt(Stop.Lost)
@@ -253,7 +258,7 @@ class Run:
 
     def _room(self) -> int:
         """Free slots, plus what will be started within the next moment at the current rate."""
-        prefetch = min(int(self.rate.per_second * PREFETCH_SECONDS), PREFETCH_LIMIT)
+        prefetch = min(int(self.rate.per_second * self.ahead), PREFETCH_LIMIT)
         if self.settler.unsettled > UNSETTLED_LIMIT or len(self.buffer) > prefetch // 2:
             return 0
         room = self._free_slots() + prefetch - len(self.buffer)
@@ -440,7 +445,7 @@ class Run:
 
     def _lost(self, attempt: Attempt) -> None:
         if self.events.listeners and attempt.context is not None:
-            self.events.emit([Lost(attempt.task)])
+            self.events.emit_one(Lost(attempt.task))
 
     # -- what others report
 
@@ -463,7 +468,7 @@ class Run:
             self._lost(attempt)
             return
         if self.events.listeners:
-            self.events.emit([attempt.event(task)])
+            self.events.emit_one(attempt.event(task))
         if attempt.context is not None:
             self.ended += 1
             self.rate.tick()
