@@ -7,6 +7,7 @@ import pytest
 
 from tenure import lifecycle
 from tenure.payload import NULL
+from tenure.queue import Queue
 from tenure.stores.base import Change
 from tenure.stores.s3 import claiming
 from tenure.testing.conformance.steps import claim
@@ -57,3 +58,24 @@ async def test_the_next_task_of_an_ordering_key_does_not_wait(queue, store):
     following = asyncio.ensure_future(claim(store, 10))
     await store.swap([Change(task, lifecycle.complete(task, task.fence, NULL, task.started_at)) for task in held])
     assert sorted(task.input for task in await following) == [2, 3]
+
+
+async def test_what_comes_while_a_listing_is_on_its_way_is_claimed_with_it(open_store, clock):
+    store, other = await open_store(), await open_store()
+
+    class Line:
+        def __init__(self, inner):
+            self.inner = inner
+
+        async def exchange(self, operation, *rest):
+            if operation == "LIST":
+                clock.advance(1)
+                await Queue(other).submit("greet")
+            return await self.inner.exchange(operation, *rest)
+
+        async def close(self):
+            await self.inner.close()
+
+    store.client.transport = Line(store.client.transport)
+    assert len(await claim(store, 10)) == 1
+    assert store.client.counts["LIST"] == 1

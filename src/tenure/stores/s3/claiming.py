@@ -92,7 +92,7 @@ class Claims:
         self._not_before.clear()
         self._at_once.set()
 
-    async def claim(self, want: Want, now: datetime) -> Claimed:
+    async def claim(self, want: Want) -> Claimed:
         """Shard by shard, until there is enough."""
         shards = self._shelves.shards
         first = next(self._turn)
@@ -100,9 +100,8 @@ class Claims:
         overdue: list[Late] = []
         dues: list[datetime] = []
         for number in range(len(shards)):
-            taken, due = await self._claim_in(
-                shards[(first + number) % len(shards)], want, want.count - len(claimed), now
-            )
+            shard = shards[(first + number) % len(shards)]
+            taken, due = await self._claim_in(shard, want, want.count - len(claimed))
             claimed += taken.claimed
             overdue += taken.overdue
             dues += [due] if due is not None else []
@@ -113,9 +112,10 @@ class Claims:
             [entry.task for entry in claimed], [late.task for late in sorted(overdue)], min(dues, default=None)
         )
 
-    async def _claim_in(self, shard: int, want: Want, count: int, now: datetime) -> tuple[Taken, datetime | None]:
+    async def _claim_in(self, shard: int, want: Want, count: int) -> tuple[Taken, datetime | None]:
         front = await self._front(shard, count)
-        asked = time.monotonic()
+        # What came while the listing was on its way is due, too.
+        now, listed_at = self._clock(), time.monotonic()
         queues = set(want.queues) - paused_queues(await self._pauses.seen_in(front.listed, shard), now)
         total = Taken([], [])
         dues: list[datetime] = []
@@ -131,7 +131,7 @@ class Claims:
                 self._recent[shard] = self._recent[shard]._replace(spare=len(search.candidates()) - len(taken.claimed))
             if front.last is None or len(total.claimed) >= count:
                 if 1 < len(total.claimed) < count:
-                    self._not_before[shard] = asked + GATHER
+                    self._not_before[shard] = listed_at + GATHER
                 return total, min(dues, default=None)
             front = await self._shelves.next_page(shard, front)
             self._recent.pop(shard, None)

@@ -156,10 +156,10 @@ class S3Store(Store):
 
     async def claim(self, want: Want) -> Claimed:
         await self.open()
-        claimed = await self._claims.claim(want, self._clock())
+        claimed = await self._claims.claim(want)
         if not claimed.tasks and claimed.next_due is not None and claimed.next_due <= self._clock():
             # What was read has told that the server's time is later than was known here.
-            claimed = await self._claims.claim(want, self._clock())
+            claimed = await self._claims.claim(want)
         if claimed.tasks or claimed.overdue:
             self._poll.noticed()
         return claimed
