@@ -41,7 +41,7 @@ simulate: $(VENV)/.tested
 	$(BIN)/python tests/simulation/simulate.py $(if $(SEEDS),--seeds $(SEEDS)) $(if $(FIRST),--first $(FIRST)) $(if $(SEED),--seed $(SEED))
 
 fuzz: $(VENV)/.tested
-	TENURE_FUZZ_EXAMPLES=3000 $(BIN)/python -m pytest tests/fuzz -n 2 --timeout=3600
+	TENURE_FUZZ_EXAMPLES=3000 TENURE_MACHINE_RUNS=200 $(BIN)/python -m pytest tests/fuzz tests/conformance/test_machine.py tests/s3/test_machines.py -n 2 --timeout=3600
 
 chaos: $(VENV)/.tested
 	$(BIN)/python tests/chaos/chaos.py --seconds 45 --tasks 6000 --workers 4 --write docs/chaos.md

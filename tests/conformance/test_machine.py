@@ -1,5 +1,6 @@
 """Every store and the memory store give the same answers to the same random commands."""
 
+import os
 import tempfile
 from pathlib import Path
 
@@ -13,6 +14,9 @@ from tenure.stores.s3 import S3Store
 from tenure.stores.sqlite import SqliteStore
 from tenure.testing.conformance.machine import StoreMachine
 
+RUNS = settings(StoreMachine.TestCase.settings, max_examples=int(os.environ.get("TENURE_MACHINE_RUNS", "20")))
+"""How many runs of forty commands each store gets: some seconds in `make test`, many more in `make fuzz`."""
+
 
 class SqliteMachine(StoreMachine):
     def open_store(self, clock):
@@ -25,7 +29,7 @@ class SqliteMachine(StoreMachine):
 
 
 TestSqliteMachine = SqliteMachine.TestCase
-TestSqliteMachine.settings = StoreMachine.TestCase.settings
+TestSqliteMachine.settings = RUNS
 
 
 class PostgresMachine(StoreMachine):
@@ -37,7 +41,7 @@ class PostgresMachine(StoreMachine):
 
 @pytest.mark.usefixtures("_machine_server")
 class TestPostgresMachine(PostgresMachine.TestCase):
-    settings = StoreMachine.TestCase.settings
+    settings = RUNS
 
 
 @pytest.fixture(scope="session")
@@ -54,7 +58,7 @@ class EtcdMachine(StoreMachine):
 
 @pytest.mark.usefixtures("_machine_etcd")
 class TestEtcdMachine(EtcdMachine.TestCase):
-    settings = StoreMachine.TestCase.settings
+    settings = RUNS
 
 
 @pytest.fixture(scope="session")
@@ -71,8 +75,7 @@ class DynamoMachine(StoreMachine):
 
 @pytest.mark.usefixtures("_machine_table")
 class TestDynamoMachine(DynamoMachine.TestCase):
-    # Each step costs some twenty requests: fewer runs, of the same length.
-    settings = settings(StoreMachine.TestCase.settings, max_examples=20)
+    settings = RUNS
 
 
 @pytest.fixture(scope="session")
@@ -89,8 +92,7 @@ class S3Machine(StoreMachine):
 
 @pytest.mark.usefixtures("_machine_bucket")
 class TestS3Machine(S3Machine.TestCase):
-    # Every step reads everything anew, over HTTP: fewer runs take the same time.
-    settings = settings(StoreMachine.TestCase.settings, max_examples=20)
+    settings = RUNS
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,7 @@
 """The random comparison with the model, with everything packed away as soon as it can be."""
 
+import os
+
 import pytest
 from hypothesis import settings
 
@@ -20,7 +22,7 @@ class TidyMachine(StoreMachine):
 
 @pytest.mark.usefixtures("_tidy")
 class TestTidyMachine(TidyMachine.TestCase):
-    settings = settings(StoreMachine.TestCase.settings, max_examples=15)
+    settings = settings(StoreMachine.TestCase.settings, max_examples=int(os.environ.get("TENURE_MACHINE_RUNS", "10")))
 
 
 @pytest.fixture

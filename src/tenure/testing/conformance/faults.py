@@ -41,7 +41,7 @@ class Run:
         self.completions = []
         self.may_end = asyncio.Event()
 
-    async def produce(self, store, count=3):
+    async def produce(self, store, count=2):
         """Submits with keys are made again until they are answered; one without a key is made once."""
         queue = Queue(store)
         for number in range(count):
