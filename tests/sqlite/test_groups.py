@@ -1,0 +1,95 @@
+"""Calls that wait for the writer share a commit, and each is answered as if it had been alone."""
+
+import asyncio
+import contextlib
+import sqlite3
+import threading
+
+import pytest
+
+from tenure.errors import StoreUnavailable
+from tenure.stores.sqlite import SqliteStore
+from tenure.stores.sqlite.threads import WriterThread
+
+
+@pytest.fixture
+async def writer(tmp_path):
+    await SqliteStore(tmp_path / "jobs.db").close()
+    commits = []
+    thread = WriterThread(tmp_path / "jobs.db", "writer-under-test", lambda: commits.append(1))
+    thread.commits = commits
+    thread.submit(lambda db: db.execute("CREATE TABLE words (word TEXT PRIMARY KEY) STRICT")).result()
+    commits.clear()
+    yield thread
+    thread.close()
+
+
+def say(word):
+    def work(db):
+        db.execute("INSERT INTO words VALUES (?)", (word,))
+        return word
+
+    return work
+
+
+def words(writer):
+    return writer.submit(lambda db: [word for (word,) in db.execute("SELECT word FROM words ORDER BY rowid")]).result()
+
+
+async def together(writer, *work):
+    """Hand in calls while the writer is held up, so that they are one group."""
+    free = threading.Event()
+    held_up = writer.submit(lambda _: free.wait())
+    answers = [asyncio.wrap_future(writer.submit(each)) for each in work]
+    free.set()
+    await asyncio.wrap_future(held_up)
+    return await asyncio.gather(*answers, return_exceptions=True)
+
+
+async def test_calls_that_wait_share_one_commit(writer):
+    assert await together(writer, *(say(f"{number}") for number in range(20))) == [f"{number}" for number in range(20)]
+    assert len(writer.commits) == 1
+
+
+@pytest.mark.parametrize("place", range(7))
+async def test_a_call_that_fails_takes_no_other_with_it_and_leaves_nothing(writer, place):
+    def fail(db):
+        say("half")(db)
+        msg = "no"
+        raise ValueError(msg)
+
+    calls = [say(f"{number}") for number in range(6)]
+    calls.insert(place, fail)
+    answers = await together(writer, *calls)
+    assert isinstance(answers.pop(place), ValueError)
+    assert answers == words(writer) == [f"{number}" for number in range(6)]
+
+
+async def test_of_two_calls_that_cannot_both_be_the_first_one_wins(writer):
+    first, second = await together(writer, say("same"), say("same"))
+    assert first == "same"
+    assert isinstance(second, Exception)
+    assert words(writer) == ["same"]
+
+
+async def test_each_of_many_that_fail_is_told_its_own_reason(writer):
+    def fail(number):
+        def work(_):
+            raise KeyError(number)
+
+        return work
+
+    answers = await together(writer, *(fail(number) for number in range(9)))
+    assert [answer.args for answer in answers] == [(number,) for number in range(9)]
+
+
+async def test_when_the_file_stays_locked_all_are_told_and_nobodys_work_is_run(writer, tmp_path, monkeypatch):
+    monkeypatch.setattr("tenure.stores.sqlite.connection.LOCK_PATIENCE", 0.05)
+    begun = []
+    with contextlib.closing(sqlite3.connect(tmp_path / "jobs.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        calls = [asyncio.wrap_future(writer.submit(lambda _: begun.append(1))) for _ in range(8)]
+        told = await asyncio.gather(*calls, return_exceptions=True)
+        other.execute("ROLLBACK")
+    assert begun == []
+    assert {type(error) for error in told} == {StoreUnavailable}
