@@ -5,7 +5,7 @@ import asyncio
 from waiting import until, until_status, working
 
 from tenure import TaskStatus, Worker
-from tenure.worker.run import PREFETCH_LIMIT
+from tenure.worker.prefetch import LIMIT
 
 
 async def test_never_more_handlers_run_at_once_than_there_are_slots(queue):
@@ -55,7 +55,7 @@ async def test_what_is_claimed_ahead_is_bounded(queue):
 
     await queue.submit_many([("quick", None)] * 1500)
     assert await worker.run(until_idle=True) == 1500
-    assert most_ahead <= PREFETCH_LIMIT + 2
+    assert most_ahead <= LIMIT + 2
 
 
 async def test_what_was_claimed_ahead_is_given_back_on_shutdown_without_spending_an_attempt(queue):

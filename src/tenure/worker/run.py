@@ -8,9 +8,7 @@ import contextvars
 import logging
 import os
 import random
-import signal
 import socket
-import threading
 from collections import deque
 from collections.abc import Coroutine, Mapping, Sequence
 from datetime import datetime
@@ -21,7 +19,7 @@ from tenure.errors import DamagedRecord, StoreError, StoreUnavailable
 from tenure.observe.events import Failed, Lost, OnEnd, Subscriber, under_way
 from tenure.observe.logging import about, tell_failure
 from tenure.retry import RetryPolicy
-from tenure.stores.base import Claimed, Hold, Query, Renewal, Want
+from tenure.stores.base import Claimed, Hold, Renewal, Want
 from tenure.sweeper import Sweeper
 from tenure.task import Task, TaskStatus
 from tenure.worker import surroundings
@@ -31,16 +29,16 @@ from tenure.worker.context import Context
 from tenure.worker.executors import Executors
 from tenure.worker.handlers import INHERIT, Handler
 from tenure.worker.heartbeat import Heartbeat
+from tenure.worker.prefetch import Prefetch
 from tenure.worker.settlers import settler_of
+from tenure.worker.signals import listening
+from tenure.worker.unanswered import Unanswered
 
 if TYPE_CHECKING:
     from tenure.worker.worker import Worker
 
 log = logging.getLogger("tenure.worker")
 
-PREFETCH_SECONDS, PREFETCH_AT_MOST = 0.05, 0.5
-"""How much work a worker has in hand, at least and at most; between them, three times what a claim takes."""
-PREFETCH_LIMIT = 1000
 UNSETTLED_LIMIT = 5000
 BUFFER_PATIENCE = 1.0
 LAST_WORDS = 5.0
@@ -70,10 +68,7 @@ class Run:
         self.held: dict[str, Attempt] = {}
         self.buffer: deque[Attempt] = deque()
         self.running: set[Attempt] = set()
-        self.given_up: dict[str, int] = {}
-        """Tasks whose handler was stopped because the lease could not be kept, with the fence: an attempt, once it lapses."""
-        self.inherited: set[tuple[str, int]] = set()
-        """Claims, by task and fence, of an earlier worker of the same name: what it had begun is no lost answer."""
+        self.unanswered = Unanswered(self.store, worker.worker_id)
         self.executors = Executors(worker.concurrency)
         self.outage = Outage()
         self.settler = settler_of(self.store, self._settled, self.outage)
@@ -99,8 +94,7 @@ class Run:
             worker.lease,
         )
         self.claimed = self.ended = 0
-        self.rate = _Rate()
-        self.ahead = PREFETCH_SECONDS
+        self.prefetch = Prefetch()
         self.stopping = self.stopping_now = False
         self.changed = asyncio.Event()
         self.nap: asyncio.Future[None] | None = None
@@ -120,7 +114,7 @@ class Run:
             looking = self.events.look_now_and_then(worker.queue)
             beside.append(asyncio.create_task(looking, name="tenure-observe"))
         try:
-            with self._signals():
+            with listening(self._on_signal):
                 await self._claim_until_stopped()
                 await self._finish()
         except BaseException:
@@ -149,7 +143,7 @@ class Run:
             try:
                 now = await self.store.now()
                 if self.worker.is_named:
-                    self.inherited = {(task.id, task.fence) for task in await self._held_in_our_name()}
+                    await self.unanswered.inherit()
             except StoreUnavailable as error:
                 await self._sleep(backoff.wait(error))
             else:
@@ -167,29 +161,11 @@ class Run:
         if self.nap is not None:
             self.nap.cancel()
 
-    @contextlib.contextmanager
-    def _signals(self) -> Any:
-        """SIGTERM and SIGINT stop gracefully, a second one stops now. Only the main thread may listen."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-
-        def on_signal(number: int) -> None:
-            name = signal.Signals(number).name
-            log.warning(
-                "%s: %s", name, "stopping now" if self.stopping else f"finishing within {self.worker.grace:g} s"
-            )
-            self.stop(now=self.stopping)
-
-        previous = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-        for number in previous:
-            self.loop.add_signal_handler(number, on_signal, number)
-        try:
-            yield
-        finally:
-            for number, handler in previous.items():
-                self.loop.remove_signal_handler(number)
-                signal.signal(number, handler)
+    def _on_signal(self, name: str) -> None:
+        """The first stops gracefully, a second one stops now."""
+        words = "stopping now" if self.stopping else f"finishing within {self.worker.grace:g} s"
+        log.warning("%s: %s", name, words)
+        self.stop(now=self.stopping)
 
     async def _finish(self) -> None:
         """Give back what has not started, let the rest finish within the grace, then cancel and release it."""
@@ -237,7 +213,7 @@ class Run:
             lost: list[Task] = []
             if claimed.tasks:
                 took = surroundings.monotonic() - sent
-                self.ahead = min(max(PREFETCH_SECONDS, (self.ahead + 3 * took) / 2), PREFETCH_AT_MOST)
+                self.prefetch.claimed(took)
                 if took > self.worker.lease.total_seconds() / 3:
                     sent, lost = await self._renew_late(claimed, sent, took)
             self._take(claimed, sent)
@@ -257,11 +233,11 @@ class Run:
                 await self._give_back_unknown()
 
     def _room(self) -> int:
-        """Free slots, plus what will be started within the next moment at the current rate."""
-        prefetch = min(int(self.rate.per_second * self.ahead), PREFETCH_LIMIT)
-        if self.settler.unsettled > UNSETTLED_LIMIT or len(self.buffer) > prefetch // 2:
+        """Free slots, plus what will be started within the next moment."""
+        more = self.prefetch.room(len(self.buffer))
+        if more is None or self.settler.unsettled > UNSETTLED_LIMIT:
             return 0
-        room = self._free_slots() + prefetch - len(self.buffer)
+        room = self._free_slots() + more
         return room if self.max_tasks is None else min(room, self.max_tasks - self.claimed)
 
     def _free_slots(self) -> int:
@@ -349,7 +325,7 @@ class Run:
         self._start()
 
     def _given_up(self, attempt: Attempt) -> None:
-        self.given_up[attempt.task.id] = attempt.task.fence
+        self.unanswered.given_up(attempt.task)
         self._forget(attempt)
         self._lost(attempt)
         words = "task %s: gave up its handler, because the lease could not be kept"
@@ -402,26 +378,11 @@ class Run:
 
     async def _give_back_unknown(self) -> None:
         """A claim whose answer was lost may have taken effect: give back what is held in our name without our knowing."""
-        held = await self._held_in_our_name()
-        self.given_up = {task.id: task.fence for task in held if self.given_up.get(task.id) == task.fence}
-        for task in held:
-            if self._is_unknown(task):
-                attempt = Attempt(task, self.handlers[task.type], None, 0.0)
-                self.held[task.id] = attempt
-                self.claimed += 1
-                self._end_unstarted(attempt, "the answer to its claim was lost")
-
-    async def _held_in_our_name(self) -> list[Task]:
-        query = Query(status=TaskStatus.Running, worker_id=self.worker.worker_id, limit=PREFETCH_LIMIT)
-        return (await self.store.find(query)).tasks
-
-    def _is_unknown(self, task: Task) -> bool:
-        """Claimed in this worker's name in this run, and never begun."""
-        if task.id in self.held or task.id in self.given_up or task.type not in self.handlers:
-            return False
-        if (task.id, task.fence) in self.inherited:
-            return False
-        return task.started_at is not None and self.started_at is not None and task.started_at >= self.started_at
+        for task in await self.unanswered.find(self.held, self.handlers, self.started_at):
+            attempt = Attempt(task, self.handlers[task.type], None, 0.0)
+            self.held[task.id] = attempt
+            self.claimed += 1
+            self._end_unstarted(attempt, "the answer to its claim was lost")
 
     # -- what others want to know
 
@@ -471,7 +432,7 @@ class Run:
             self.events.emit_one(attempt.event(task))
         if attempt.context is not None:
             self.ended += 1
-            self.rate.tick()
+            self.prefetch.ended()
         if task.status is TaskStatus.Completed:
             self._call_hooks("success", task)
         elif attempt.error is not None:
@@ -518,30 +479,6 @@ class Run:
             "lease": self.worker.lease.total_seconds(),
             "started_at": self.started_at.isoformat() if self.started_at else "",
         }
-
-
-class _Rate:
-    """How many tasks end per second, of late."""
-
-    def __init__(self) -> None:
-        self._smoothed = 0.0
-        self._count = 0
-        self._since = surroundings.monotonic()
-
-    @property
-    def per_second(self) -> float:
-        """It falls while nothing ends, so that slow handlers do not lead to claims that are only given back."""
-        elapsed = surroundings.monotonic() - self._since
-        if elapsed < PREFETCH_SECONDS:
-            return self._smoothed
-        return min(self._smoothed, (self._count + 1) / elapsed)
-
-    def tick(self) -> None:
-        self._count += 1
-        elapsed = surroundings.monotonic() - self._since
-        if elapsed > PREFETCH_SECONDS / 2:
-            self._smoothed = (self._smoothed + self._count / elapsed) / 2
-            self._count, self._since = 0, surroundings.monotonic()
 
 
 def _counted(want: Want, count: int) -> Want:
