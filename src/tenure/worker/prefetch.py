@@ -47,5 +47,6 @@ class _Rate:
         self._count += 1
         elapsed = surroundings.monotonic() - self._since
         if elapsed > LEAST / 2:
-            self._smoothed = (self._smoothed + self._count / elapsed) / 2
+            rate = self._count / elapsed
+            self._smoothed = (self._smoothed + rate) / 2 if self._smoothed else rate
             self._count, self._since = 0, surroundings.monotonic()
