@@ -9,6 +9,7 @@ which wait for the writer share one commit (see `threads`).
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sqlite3
 import threading
 import time
@@ -28,6 +29,7 @@ from tenure.stores.sqlite.inserting import Insert, reservation
 from tenure.stores.sqlite.moving import dump, restore
 from tenure.stores.sqlite.records import get, notes, put_note, statement
 from tenure.stores.sqlite.threads import ConnectionThread, WriterThread
+from tenure.stores.sqlite.waking import Wakes
 from tenure.submission import Submission
 from tenure.task import Task, TaskStatus
 
@@ -44,15 +46,15 @@ class SqliteStore(Store):
     def __init__(self, path: Path | str, clock: Callable[[], datetime] = _machine_time) -> None:
         self.path = Path(path)
         self._clock = clock
-        self._wakes = _Wakes()
-        watch = open_connection(self.path)
-        try:
+        with contextlib.ExitStack() as opened:
+            watch = opened.enter_context(contextlib.closing(open_connection(self.path)))
             migrate(watch, self.path)
-            self._writer = WriterThread(self.path, "tenure-writer", self._wakes.wake)
+            self._wakes = opened.enter_context(contextlib.closing(Wakes(self.path)))
+            self._writer = opened.enter_context(
+                contextlib.closing(WriterThread(self.path, "tenure-writer", self._wakes.committed))
+            )
             self._reader = ConnectionThread(self.path, "tenure-reader")
-        except BaseException:
-            watch.close()
-            raise
+            opened.pop_all()
         self._watch: sqlite3.Connection | None = watch
         self._watch_lock = threading.Lock()
         self._idle = True
@@ -149,7 +151,7 @@ class SqliteStore(Store):
         deadline = time.monotonic() + timeout
         while mark is not None and self.mark() == mark:
             left = deadline - time.monotonic()
-            if left <= 0 or await self._wakes.sleep(min(left, self._wakes.patience())):
+            if left <= 0 or await self._wakes.sleep(left):
                 return
 
     async def close(self) -> None:
@@ -162,43 +164,4 @@ class SqliteStore(Store):
             if self._watch is not None:
                 self._watch.close()
                 self._watch = None
-        self._wakes.wake()
-
-
-class _Wakes:
-    """Wakes sleepers of this process at once; how often they look for other processes' commits."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._sleepers: dict[asyncio.Future[bool], asyncio.AbstractEventLoop] = {}
-        self._last = time.monotonic()
-
-    def patience(self) -> float:
-        """A look costs some microseconds: every millisecond while things happen, every ten when nothing does."""
-        return min(max((time.monotonic() - self._last) / 2000, 0.001), 0.01)
-
-    def wake(self) -> None:
-        self._last = time.monotonic()
-        if self._sleepers:
-            with self._lock:
-                for sleeper, loop in self._sleepers.items():
-                    loop.call_soon_threadsafe(_finish, sleeper, True)
-
-    async def sleep(self, seconds: float) -> bool:
-        """Sleep; True if woken."""
-        loop = asyncio.get_running_loop()
-        sleeper: asyncio.Future[bool] = loop.create_future()
-        with self._lock:
-            self._sleepers[sleeper] = loop
-        timer = loop.call_later(seconds, _finish, sleeper, False)
-        try:
-            return await sleeper
-        finally:
-            timer.cancel()
-            with self._lock:
-                del self._sleepers[sleeper]
-
-
-def _finish(sleeper: asyncio.Future[bool], woken: bool) -> None:
-    if not sleeper.done():
-        sleeper.set_result(woken)
+        self._wakes.close()
