@@ -393,7 +393,7 @@ class Queue:
         until = None
         if resume_after is not None:
             duration = times.seconds(resume_after, "resume_after")
-            until = times.after(await self.store.now(), duration, "resume_after").isoformat()
+            until = times.to_text(times.after(await self.store.now(), duration, "resume_after"))
         await self.store.put_note(Note(PAUSE, queue, {"reason": reason, "by": by, "until": until}))
 
     async def resume(self, queue: str = "default") -> None:

@@ -9,7 +9,7 @@ FIELDS = (
     "ordering_key", "tags", "expires_at", "started_at", "completed_at", "failed_at", "fence", "worker_id",
     "lease_expires_at", "attempts", "max_attempts", "limit", "retry", "timeout", "reschedules", "max_reschedules",
     "last_error", "cancel_requested", "progress", "idempotency_key", "remember_until", "headers", "history", "created",
-    "format",
+    "format", "until", "reason", "value", "updated_at", "key", "key_hash", "scope", "kind", "state", "task_id",
 )  # fmt: skip
 STATUSES = ("pending", "running", "completed", "failed", "cancelled", "expired", "archived", "asleep")
 TIMES = ("0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999999Z", "2026-01-28T12:00:00", "2026-13-01T00:00:00Z", "")

@@ -52,6 +52,19 @@ class Sqlite(Place):
             (record,) = db.execute("SELECT record FROM tenure_tasks WHERE id = ?", (task_id,)).fetchone()
             db.execute("UPDATE tenure_tasks SET record = ? WHERE id = ?", (harm(record), task_id))
 
+    async def harm_note(self, store, note, harm):
+        with contextlib.closing(sqlite3.connect(self.path, timeout=60)) as db, db:
+            where = "WHERE kind = ? AND key = ?"
+            (value,) = db.execute(f"SELECT value FROM tenure_notes {where}", (note.kind, note.key)).fetchone()
+            db.execute(f"UPDATE tenure_notes SET value = ? {where}", (harm(value), note.kind, note.key))
+
+    async def harm_key(self, store, reservation, harm):
+        with contextlib.closing(sqlite3.connect(self.path, timeout=60)) as db, db:
+            where = "WHERE identity = ?"
+            name = reservation.identity
+            (record,) = db.execute(f"SELECT record FROM tenure_reservations {where}", (name,)).fetchone()
+            db.execute(f"UPDATE tenure_reservations SET record = ? {where}", (harm(record), name))
+
 
 class Postgres(Place):
     def __init__(self, request, folder):
@@ -62,20 +75,44 @@ class Postgres(Place):
         ((record,),) = await fetch("SELECT record FROM tenure.tasks WHERE id = $1", task_id)
         await fetch("UPDATE tenure.tasks SET record = $2 WHERE id = $1", task_id, harm(record))
 
+    async def harm_note(self, store, note, harm):
+        fetch, where = store._connections.fetch, "WHERE kind = $1 AND key = $2"
+        ((value,),) = await fetch(f"SELECT value FROM tenure.notes {where}", note.kind, note.key)
+        await fetch(f"UPDATE tenure.notes SET value = $3 {where}", note.kind, note.key, harm(value))
+
+    async def harm_key(self, store, reservation, harm):
+        fetch, name = store._connections.fetch, reservation.identity
+        ((record,),) = await fetch("SELECT record FROM tenure.reservations WHERE identity = $1", name)
+        await fetch("UPDATE tenure.reservations SET record = $2 WHERE identity = $1", name, harm(record))
+
 
 class Etcd(Place):
     def __init__(self, request, folder):
         self.url = request.getfixturevalue("etcd_url")
 
     async def harm(self, store, task_id, harm):
-        from tenure.stores.etcd.client import TXN
         from tenure.stores.etcd.layout import unpack
+
+        def harm_record(value):
+            place, record = unpack(value)
+            return place + b" " + harm(record)
+
+        await self._harm(store, store._db.layout.task(task_id), harm_record)
+
+    async def harm_note(self, store, note, harm):
+        from tenure.stores.etcd.layout import name
+
+        await self._harm(store, store._db.layout.key(b"note", name(note.kind), name(note.key)), harm)
+
+    async def harm_key(self, store, reservation, harm):
+        await self._harm(store, store._db.layout.reservation(reservation.identity), harm)
+
+    async def _harm(self, store, key, harm):
+        from tenure.stores.etcd.client import TXN
         from tenure.stores.etcd.requests import Txn, get, put
 
-        key = store._db.layout.task(task_id)
         (answer,) = await store._db.client.read([get(key)])
-        place, record = unpack(answer.response_range.kvs[0].value)
-        await store._client.ask(TXN, Txn(success=[put(key, place + b" " + harm(record))]))
+        await store._client.ask(TXN, Txn(success=[put(key, harm(answer.response_range.kvs[0].value))]))
 
 
 class DynamoDB(Place):
@@ -83,11 +120,19 @@ class DynamoDB(Place):
         self.url = request.getfixturevalue("dynamodb_url")
 
     async def harm(self, store, task_id, harm):
-        parts = await store._parts()
-        key = parts.keys.task(task_id)
-        item = (await parts.table.get([key]))[key]
-        changed = {"record": harm(item["record"].encode()).decode(errors="replace")}
-        await parts.table.write(parts.table.update(key, changed))
+        await self._harm(store, (await store._parts()).keys.task(task_id), "record", harm)
+
+    async def harm_note(self, store, note, harm):
+        await self._harm(store, (await store._parts()).keys.note(note.kind, note.key), "note", harm)
+
+    async def harm_key(self, store, reservation, harm):
+        await self._harm(store, (await store._parts()).keys.reservation(reservation), "record", harm)
+
+    async def _harm(self, store, key, field, harm):
+        table = (await store._parts()).table
+        item = (await table.get([key]))[key]
+        changed = {field: harm(item[field].encode()).decode(errors="replace")}
+        await table.write(table.update(key, changed))
 
 
 class S3(Place):

@@ -11,6 +11,7 @@ from tenure.stores.dynamodb.keys import Keys
 from tenure.stores.dynamodb.table import Table, token
 from tenure.stores.dynamodb.trouble import ConditionFailed
 from tenure.stores.dynamodb.wire import equal
+from tenure.stores.notes import value_of
 from tenure.times import from_text, to_text
 
 
@@ -36,7 +37,13 @@ async def put_note(table: Table, keys: Keys, note: Note, if_version: int | None,
 async def notes(table: Table, keys: Keys, kind: str) -> list[Note]:
     """All notes of a kind, by key."""
     found = [
-        Note(kind, item["name"], msgspec.json.decode(item["note"]), from_text(item["updated_at"]), item["version"])
+        Note(
+            kind,
+            item["name"],
+            value_of(kind, item["name"], item["note"]),
+            from_text(item["updated_at"]),
+            item["version"],
+        )
         for item in await table.partition(keys.notes(kind))
     ]
     return sorted(found, key=lambda note: note.key)

@@ -12,11 +12,13 @@ from tenure.stores.etcd.database import Database
 from tenure.stores.etcd.layout import after, moment, name, plain
 from tenure.stores.etcd.requests import KeyValue, walk, written_times
 from tenure.stores.etcd.writing import Batch
+from tenure.stores.notes import UNREADABLE, unreadable
+from tenure.times import Moment
 
 
 class _Value(msgspec.Struct, frozen=True):
     value: dict[str, Any]
-    updated_at: datetime
+    updated_at: Moment | None
 
 
 _decoder = msgspec.json.Decoder(_Value)
@@ -47,6 +49,11 @@ def read_notes(kind: str, found: list[KeyValue]) -> list[Note]:
     """Notes as they were found, by key."""
     notes = []
     for each in found:
-        held = _decoder.decode(each.value)
-        notes.append(Note(kind, plain(each.key.rpartition(b"/")[2]), held.value, held.updated_at, each.version))
+        key = plain(each.key.rpartition(b"/")[2])
+        try:
+            held = _decoder.decode(each.value)
+        except UNREADABLE as error:
+            unreadable(kind, key, str(error))
+            held = _Value({}, None)
+        notes.append(Note(kind, key, held.value, held.updated_at, each.version))
     return sorted(notes, key=lambda note: note.key)

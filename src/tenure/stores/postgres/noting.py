@@ -7,6 +7,7 @@ from datetime import datetime
 import msgspec
 
 from tenure.stores.base import Note
+from tenure.stores.notes import value_of
 from tenure.stores.postgres.records import Database, Statements, column, plain
 
 
@@ -28,7 +29,7 @@ async def put_note(
 async def notes(db: Database, statements: Statements, kind: str) -> list[Note]:
     """All notes of a kind, by key."""
     found = [
-        Note(kind, plain(key), msgspec.json.decode(value), updated_at, version)
+        Note(kind, plain(key), value_of(kind, plain(key), value), updated_at, version)
         for key, value, updated_at, version in await db.fetch(statements("notes"), column(kind))
     ]
     return sorted(found, key=lambda note: note.key)

@@ -14,6 +14,7 @@ from tenure.errors import CannotClaim, DamagedRecord
 from tenure.payload import NULL
 from tenure.stores import sql
 from tenure.stores.base import Note
+from tenure.stores.notes import value_of
 from tenure.stores.sqlite.bulk import run_many
 from tenure.stores.sqlite.connection import PACKAGE
 from tenure.task import Progress, Task, TaskStatus, decode
@@ -117,6 +118,6 @@ def put_note(db: sqlite3.Connection, note: Note, if_version: int | None, now: da
 def notes(db: sqlite3.Connection, kind: str) -> list[Note]:
     """All notes of a kind."""
     return [
-        Note(kind, key, msgspec.json.decode(value), from_micros(updated_at), version)
+        Note(kind, key, value_of(kind, key, value), from_micros(updated_at), version)
         for key, value, updated_at, version in db.execute(statement("notes"), (kind,))
     ]

@@ -28,9 +28,12 @@ lane (queue, type, priority) AS (
     )
     FROM moment, unnest($2::text[]) AS queues (name), unnest($3::text[]) AS types (name)
     WHERE ($8::boolean OR NOT (turns OR overdue)) AND NOT EXISTS (
-        SELECT FROM tenure.notes
+        SELECT FROM tenure.notes, regexp_match(
+            encode(value, 'escape'), '"until":"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d+)?(?:Z|\+00:00)"'
+        ) AS until
         WHERE kind = 'pause' AND key = queues.name
-            AND coalesce((convert_from(value, 'UTF8')::json ->> 'until')::timestamptz > now, true)
+            AND coalesce(until[1] || rpad(coalesce(until[2], '.'), 7, '0')
+                > to_char(now AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US') COLLATE "C", true)
     )
     UNION ALL
     SELECT lane.queue, lane.type, (
