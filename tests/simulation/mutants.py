@@ -17,6 +17,7 @@ from tenure.task import OPEN, Task, TaskStatus
 from tenure.times import FOREVER
 from tenure.worker.attempt import Attempt
 from tenure.worker.run import Run
+from tenure.worker.unanswered import Unanswered
 
 replace = msgspec.structs.replace
 SECOND = timedelta(seconds=1)
@@ -327,7 +328,10 @@ def _(put):
 
 @breaks("executions started at most max", "a handler that was given up counts as never begun")
 def _(put):
-    put(Run, "_is_unknown", lambda run, task: task.id not in run.held)
+    async def find(unanswered, known, types, since):
+        return [task for task in await unanswered._held_in_our_name() if task.id not in known]
+
+    put(Unanswered, "find", find)
 
 
 @breaks("every runnable task starts once faults stop", "an idle worker waits for a wake-up and never polls")

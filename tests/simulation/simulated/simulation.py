@@ -152,7 +152,7 @@ class Simulation:
         self.world.tell("network", f"{name} is reached again")
 
     def _heal(self):
-        self.healed, self.healed_at = True, self.world.clock()
+        self.healed, self.healed_at, self.healed_after = True, self.world.clock(), self.world.now
         self.network.heal()
         self.world.tell("network", "EVERYTHING HEALS")
         for process in (*self.workers, *self.producers):
@@ -178,7 +178,9 @@ class Simulation:
         plan, world, journal = self.plan, self.world, self.journal
         tasks = sorted(self.network.store._tasks.values(), key=lambda task: self.network.store._order[task.id])
         slack = timedelta(seconds=3 * PATIENCE)
-        patience = timedelta(seconds=plan.lease + plan.poll + BACKOFF + 2 * PATIENCE + 1)
+        # A worker whose loop is blocked claims nothing; several handlers may block it one after the other.
+        blocked = sum(seconds for began, seconds in world.blocks if began + seconds > self.healed_after)
+        patience = timedelta(seconds=plan.lease + plan.poll + BACKOFF + 2 * PATIENCE + 1 + blocked)
         circumstances = Circumstances(
             healed_at=max([self.healed_at, *self._ends_of_pauses()]),
             start_within=patience if plan.concurrency == 50 else None,

@@ -64,6 +64,8 @@ class World:
         self.loops, self.graves = [], []
         self.current = None
         self.surprises = []
+        self.blocks = []
+        """When a thread began to do nothing else, and for how long."""
         self._plans = []
         self._count = 0
 
@@ -93,6 +95,7 @@ class World:
     def block(self, seconds):
         """The thread that calls this does nothing else for so long."""
         self.current.blocked_until = self.now + seconds
+        self.blocks.append((self.now, seconds))
 
     def run(self, is_over, limit):
         """Let time pass until it is over; False if it is not over by the limit."""
