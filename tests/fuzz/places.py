@@ -14,6 +14,8 @@ class Place:
 
     share = 0.12
     always_the_same = False
+    believes = False
+    """Whether a harmed record that still can be read is taken at its word: there is nothing beside it that would tell."""
 
     def key(self, turn, number):
         """The ordering key of a task, two tasks a key."""
@@ -137,6 +139,8 @@ class DynamoDB(Place):
 
 class S3(Place):
     """Records of one key stand in one object: here it stays an object, and one record in it is harmed."""
+
+    believes = True
 
     def __init__(self, request, folder):
         self.url = request.getfixturevalue("s3_url")

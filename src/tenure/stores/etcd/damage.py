@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 
 import msgspec
@@ -26,11 +27,16 @@ class _Lane(msgspec.Struct):
 
 
 async def set_aside(
-    db: Database, damage: DamagedRecord, now: datetime, place: bytes = b"", ordering_key: str | None = None
+    db: Database,
+    damage: DamagedRecord,
+    now: datetime,
+    place: bytes = b"",
+    ordering_key: str | None = None,
+    entries: Iterable[bytes] = (),
 ) -> None:
     """Take a record that nobody can read out of the way of the others, and leave a note about it.
 
-    The record itself stays where it is. Its entries in the indexes are left to those who meet them. With its
+    The record itself stays where it is. Its entries in the indexes are taken away by those who meet them. With its
     place and its ordering key, which its due entry still tells, the next task of that key gets its turn.
     """
     layout, task_id = db.layout, damage.task_id
@@ -42,7 +48,7 @@ async def set_aside(
     stored_place, json = unpack(record.value)
     place = place or stored_place
     batch.compares.append(unmodified(layout.task(task_id), record.mod_revision))
-    batch.deletes.add(layout.key(b"open", place, name(task_id)))
+    batch.deletes |= {layout.key(b"open", place, name(task_id)), *entries}
     if claim is not None:
         batch.deletes.add(layout.claim(task_id))
     if ordering_key is not None:

@@ -8,7 +8,7 @@ and those that were renewed are entered again at their new end.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 import msgspec
@@ -50,13 +50,15 @@ async def overdue(db: Database, now: datetime, limit: int) -> list[Stored]:
     entries, deadlines = await db.read(overdue_ops(db, now, 0, limit))
     if not entries and not deadlines:
         return []
-    ids = [plain(found.key.rpartition(b"/")[2]) for found in deadlines]
+    ids = {plain(found.key.rpartition(b"/")[2]): found.key for found in deadlines}
     lapsed: list[str] = []
     for start in range(0, len(entries), ENTRIES):
         lapsed += await _lapsed(db, entries[start : start + ENTRIES], now)
     late = []
-    for stored in await _sound(db, [*dict.fromkeys([*lapsed, *ids])], now):
-        if lifecycle.overdue(stored.task, now) is not None:
+    for stored in await _sound(db, [*dict.fromkeys([*lapsed, *ids])], now, ids):
+        if lifecycle.overdue(stored.task, now) is None:
+            await _strike(db, stored, ids.get(stored.task.id))
+        else:
             since = stored.task.lease_expires_at or stored.task.expires_at or now
             late.append((since, stored.place, stored.task.id, stored))
     return [stored for *_, stored in sorted(late, key=lambda entry: entry[:3])[:limit]]
@@ -101,7 +103,18 @@ async def _lapsed(db: Database, entries: Sequence[KeyValue], now: datetime) -> l
     return lapsed
 
 
-async def _sound(db: Database, ids: Sequence[str], now: datetime) -> list[Stored]:
+async def _strike(db: Database, stored: Stored, deadline: bytes | None) -> None:
+    """Take away a deadline that its task does not have: its record was harmed, or changed by hand."""
+    task, layout = stored.task, db.layout
+    if deadline is None or (task.expires_at and deadline == layout.deadline(task.expires_at, stored.place, task.id)):
+        return
+    batch = Batch()
+    batch.compares.append(unmodified(layout.task(task.id), stored.revision))
+    batch.deletes.add(deadline)
+    await db.commit(batch)
+
+
+async def _sound(db: Database, ids: Sequence[str], now: datetime, deadlines: Mapping[str, bytes]) -> list[Stored]:
     """The tasks with these ids; those that cannot be read are set aside."""
     try:
         return [stored for stored in await db.tasks(ids) if stored is not None]
@@ -111,5 +124,5 @@ async def _sound(db: Database, ids: Sequence[str], now: datetime) -> list[Stored
             try:
                 sound += [stored for stored in await db.tasks([task_id]) if stored is not None]
             except DamagedRecord as damage:
-                await set_aside(db, damage, now)
+                await set_aside(db, damage, now, entries=[deadlines[task_id]] if task_id in deadlines else [])
         return sound
