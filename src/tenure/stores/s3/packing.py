@@ -23,6 +23,8 @@ from tenure.stores.s3.writer import Gone, Writer
 
 PACK = 1000
 PACK_BYTES = 4_000_000
+AT_ONCE = 4
+"""Deletes at a time: nobody waits for them, and they should hold up nobody who does."""
 MANY_SEGMENTS, MANY_TASKS = 250, 1000
 """So many ended segments, or tasks in them, are worth a tidying."""
 OLD = timedelta(hours=1)
@@ -163,7 +165,7 @@ class Packing:
         if pack is None:
             return
         kept = {task_id: entry.task.version for task_id, entry in pack.entries.items()}
-        free = asyncio.Semaphore(32)
+        free = asyncio.Semaphore(AT_ONCE)
 
         async def clear(source: Segment) -> set[str]:
             async with free:
