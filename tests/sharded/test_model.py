@@ -2,6 +2,9 @@
 
 Three things differ, and are compared by what is promised instead: a claim follows the order of priorities within
 each shard; a sweep goes shard by shard; what is forgotten first is decided in each shard.
+
+Two are left out, because shards do not keep them yet (decision 016, "What is not kept"): a key whose task was purged,
+and a chosen id after the month for which another shard knows where it is.
 """
 
 from hypothesis import strategies as st
@@ -14,6 +17,8 @@ from tenure.sweeper import Sweeper
 from tenure.task import ENDED
 from tenure.testing.conformance.machine import StoreMachine
 from tenure.testing.conformance.steps import MICROSECOND, ids
+
+MONTH = 30
 
 
 class ShardedMachine(StoreMachine):
@@ -60,6 +65,19 @@ class ShardedMachine(StoreMachine):
     def sweep(self):
         swept, expected = [self.run(Sweeper(store).sweep()) for store in (self.store, self.model)]
         assert sorted(swept, key=lambda task: task.id) == sorted(expected, key=lambda task: task.id)
+
+    days = 0
+
+    @rule(days=st.just(7))
+    def let_days_pass(self, days):
+        if self.days + days < MONTH:
+            self.days += days
+            super().let_days_pass(days)
+
+    @rule(task=StoreMachine.tasks)
+    def forget(self, task):
+        if not any(record.task_id == task for record in self.model._reservations.values()):
+            super().forget(task)
 
     @rule(status=st.sampled_from(ENDED))
     def prune_one_status(self, status):
