@@ -34,13 +34,18 @@ async def asleep(store):
     return wait
 
 
-async def test_another_process_is_told_and_need_not_look(stores, monkeypatch):
-    monkeypatch.setattr(waking, "LISTENING", AGES)
-    waiting, writing = stores
+async def is_woken(waiting, writing):
+    """Sleep in one until the other writes."""
     wait = await asleep(waiting)
     await write(writing)
     async with asyncio.timeout(60):
         await wait
+
+
+async def test_another_process_is_told_and_need_not_look(stores, monkeypatch):
+    monkeypatch.setattr(waking, "LISTENING", AGES)
+    waiting, writing = stores
+    await is_woken(waiting, writing)
 
 
 async def test_what_was_written_before_the_sleep_began_is_seen(stores, monkeypatch):
@@ -55,10 +60,7 @@ async def test_what_was_written_before_the_sleep_began_is_seen(stores, monkeypat
 async def test_a_process_that_died_before_it_could_tell_is_noticed_by_a_look(stores, monkeypatch):
     waiting, writing = stores
     monkeypatch.setattr(writing._wakes, "_log", "/nowhere")
-    wait = await asleep(waiting)
-    await write(writing)
-    async with asyncio.timeout(60):
-        await wait
+    await is_woken(waiting, writing)
 
 
 async def test_a_word_without_a_commit_ends_no_wait(stores, tmp_path):
@@ -75,10 +77,7 @@ async def test_a_word_without_a_commit_ends_no_wait(stores, tmp_path):
 async def test_where_the_system_cannot_tell_waiters_look_by_themselves(tmp_path, monkeypatch):
     monkeypatch.setattr(waking, "_listen", lambda _: None)
     waiting, writing = SqliteStore(tmp_path / "jobs.db"), SqliteStore(tmp_path / "jobs.db")
-    wait = await asleep(waiting)
-    await write(writing)
-    async with asyncio.timeout(60):
-        await wait
+    await is_woken(waiting, writing)
     await waiting.close()
     await writing.close()
 
@@ -106,10 +105,7 @@ async def test_a_file_behind_a_link_is_the_same_file(tmp_path, monkeypatch):
     writing = SqliteStore(tmp_path / "jobs.db")
     (tmp_path / "link.db").symlink_to(tmp_path / "jobs.db")
     waiting = SqliteStore(tmp_path / "link.db")
-    wait = await asleep(waiting)
-    await write(writing)
-    async with asyncio.timeout(60):
-        await wait
+    await is_woken(waiting, writing)
     await waiting.close()
     await writing.close()
 
@@ -127,6 +123,23 @@ async def test_closing_ends_every_wait_in_every_loop_and_leaves_no_descriptor(tm
     await asyncio.to_thread(elsewhere.join)
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(descriptor)
+
+
+async def test_a_loop_that_was_closed_with_a_sleeper_in_it_fails_no_commit(stores):
+    waiting, _ = stores
+
+    def leave_one_asleep():
+        loop = asyncio.new_event_loop()
+        sleeper = loop.create_task(waiting.wait(waiting.mark(), AGES))
+        while not waiting._wakes._sleepers:
+            loop.run_until_complete(asyncio.sleep(0))
+        sleeper._log_destroy_pending = False
+        loop.close()
+        return sleeper
+
+    asleep_for_ever = await asyncio.to_thread(leave_one_asleep)
+    await write(waiting)
+    assert not asleep_for_ever.done()
 
 
 async def test_an_idle_worker_sleeps(tmp_path):

@@ -229,12 +229,6 @@ class Events:
             asyncio.get_running_loop().call_soon(self.flush)
         self._waiting += events
 
-    def emit_one(self, event: TaskEvent) -> None:
-        """The same for one."""
-        if not self._waiting:
-            asyncio.get_running_loop().call_soon(self.flush)
-        self._waiting.append(event)
-
     def happened(self, tasks: Iterable[Task]) -> None:
         """Tell the last event of each of these tasks."""
         if self.listeners:

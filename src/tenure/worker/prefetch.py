@@ -13,9 +13,19 @@ class Prefetch:
     """Follows the rate at which tasks end, and the time that claims take."""
 
     def __init__(self) -> None:
-        self._rate = _Rate()
         self._ahead = LEAST
-        self.ended = self._rate.tick
+        self._rate = 0.0
+        self._count = 0
+        self._since = surroundings.monotonic()
+
+    def ended(self) -> None:
+        """A task has ended."""
+        self._count += 1
+        elapsed = surroundings.monotonic() - self._since
+        if elapsed > LEAST / 2:
+            rate = self._count / elapsed
+            self._rate = (self._rate + rate) / 2 if self._rate else rate
+            self._count, self._since = 0, surroundings.monotonic()
 
     def claimed(self, seconds: float) -> None:
         """A claim that found something took this long."""
@@ -23,30 +33,10 @@ class Prefetch:
 
     def room(self, waiting: int) -> int | None:
         """How many more may wait beside those that do; None while enough of them do."""
-        size = min(int(self._rate.per_second * self._ahead), LIMIT)
+        size = min(int(self._rate_now() * self._ahead), LIMIT)
         return None if waiting > size // 2 else size - waiting
 
-
-class _Rate:
-    """How many tasks end per second, of late."""
-
-    def __init__(self) -> None:
-        self._smoothed = 0.0
-        self._count = 0
-        self._since = surroundings.monotonic()
-
-    @property
-    def per_second(self) -> float:
+    def _rate_now(self) -> float:
         """It falls while nothing ends, so that slow handlers do not lead to claims that are only given back."""
         elapsed = surroundings.monotonic() - self._since
-        if elapsed < LEAST:
-            return self._smoothed
-        return min(self._smoothed, (self._count + 1) / elapsed)
-
-    def tick(self) -> None:
-        self._count += 1
-        elapsed = surroundings.monotonic() - self._since
-        if elapsed > LEAST / 2:
-            rate = self._count / elapsed
-            self._smoothed = (self._smoothed + rate) / 2 if self._smoothed else rate
-            self._count, self._since = 0, surroundings.monotonic()
+        return self._rate if elapsed < LEAST else min(self._rate, (self._count + 1) / elapsed)

@@ -406,7 +406,7 @@ class Run:
 
     def _lost(self, attempt: Attempt) -> None:
         if self.events.listeners and attempt.context is not None:
-            self.events.emit_one(Lost(attempt.task))
+            self.events.emit([Lost(attempt.task)])
 
     # -- what others report
 
@@ -429,7 +429,7 @@ class Run:
             self._lost(attempt)
             return
         if self.events.listeners:
-            self.events.emit_one(attempt.event(task))
+            self.events.emit([attempt.event(task)])
         if attempt.context is not None:
             self.ended += 1
             self.prefetch.ended()

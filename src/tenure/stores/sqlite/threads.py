@@ -131,11 +131,11 @@ class WriterThread(ConnectionThread):
             if connection.total_changes != before:
                 self._on_commit()
         except BaseException as error:
-            began = connection.in_transaction
-            if began:
+            undone = connection.in_transaction
+            if undone:
                 with contextlib.suppress(sqlite3.Error):
                     connection.execute("ROLLBACK")
-            if began and answered < len(group) > 1:
+            if undone and answered < len(group) > 1:
                 middle = len(group) // 2
                 self._commit(group[:middle])
                 self._commit(group[middle:])

@@ -93,7 +93,9 @@ class Wakes:
         if self._sleepers:
             with self._lock:
                 for sleeper, loop in self._sleepers.items():
-                    loop.call_soon_threadsafe(_finish, sleeper, woken)
+                    # A loop that was closed with somebody asleep in it is no reason to fail a commit.
+                    with contextlib.suppress(RuntimeError):
+                        loop.call_soon_threadsafe(_finish, sleeper, woken)
 
 
 def _finish(sleeper: asyncio.Future[bool], woken: bool) -> None:

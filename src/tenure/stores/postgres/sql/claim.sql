@@ -2,6 +2,7 @@
 -- The lanes of a worker are the (queue, type, priority) triples with something to run: the search jumps from one to
 -- the next through tasks_runnable and takes only what is due from each, so tasks that cannot run now cost nothing.
 -- With several lanes, a first look tells how many of the tasks that run next are in each of them.
+-- The end of a pause is compared as text, because a cast would fail on a note that was damaged; one without a legible end goes on.
 -- Rows locked by another claim are skipped, so concurrent workers never wait for each other.
 -- When a lease has run out, a deadline has passed or a turn is to be given, nothing is taken: that comes first,
 -- unless $8 says that it was tried and others hold it up.
