@@ -186,7 +186,8 @@ class _Format(msgspec.Struct):
     format: int = 0
 
 
-_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""What bytes that are no record can raise when they are read."""
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Task)
 _many_decoder = msgspec.json.Decoder(list[Task])
@@ -199,7 +200,7 @@ def decode(record: bytes | msgspec.Raw, task_id: str = "?") -> Task:
     """Read a stored record; a damaged one, or one of a newer format, is an error that names the task."""
     try:
         task = _decoder.decode(record)
-    except _UNREADABLE:
+    except UNREADABLE:
         return _decode_patiently(record, task_id)
     if task.format > FORMAT or not task.history:
         return _decode_patiently(record, task_id)
@@ -210,7 +211,7 @@ def decode_many(records: bytes) -> list[Task]:
     """Read a JSON array of stored records in one step; if any of them needs a closer look, none is read."""
     try:
         tasks = _many_decoder.decode(records)
-    except _UNREADABLE:
+    except UNREADABLE:
         return []
     return tasks if all(task.format <= FORMAT and task.history for task in tasks) else []
 
@@ -221,7 +222,7 @@ def _decode_patiently(record: bytes | msgspec.Raw, task_id: str) -> Task:
         if format_ > FORMAT:
             raise _newer(task_id, format_)
         task = _patient_reader.decode(record)
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         raise DamagedRecord(task_id, str(error)) from None
     if not task.history:
         why = "it has no history"

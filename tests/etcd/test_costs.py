@@ -6,6 +6,9 @@ from tenure import lifecycle
 from tenure.payload import NULL
 from tenure.queue import Queue
 from tenure.stores.base import Change, Query
+from tenure.stores.etcd.client import TXN
+from tenure.stores.etcd.layout import after, unpack
+from tenure.stores.etcd.requests import Txn, get, put, walk
 from tenure.task import TaskStatus
 from tenure.testing.conformance.steps import claim, ids
 
@@ -121,3 +124,24 @@ async def test_counting_costs_the_same_however_many(store, clock):
     many = counted.taken()
     assert many[0] == few[0] == 1
     assert many[1] < 2 * few[1]
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        pytest.param(lambda _: b"{", id="nobody can read"),
+        pytest.param(lambda record: record.replace(b'"expires_at"', b'"expired_then"'), id="has no deadline any more"),
+    ],
+)
+async def test_the_deadline_of_a_task_that_is_met_once_is_not_met_again(store, clock, harm):
+    task = await Queue(store).submit("job", ttl=1)
+    layout = store._db.layout
+    key = layout.task(task.id)
+    (found,) = await store._db.read([get(key)])
+    place, record = unpack(found[0].value)
+    await store._client.ask(TXN, Txn(success=[put(key, place + b" " + harm(record))]))
+    clock.advance(2)
+    deadlines = walk(layout.folder(b"deadline"), after(layout.folder(b"deadline")))
+    assert len((await store._db.read([deadlines]))[0]) == 1
+    await claim(store, types=["other"])
+    assert (await store._db.read([deadlines]))[0] == []

@@ -8,9 +8,10 @@ from typing import Any
 
 import msgspec
 
+from tenure.task import UNREADABLE
+
 log = logging.getLogger("tenure.store")
 
-UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, TypeError)
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
@@ -18,7 +19,7 @@ def value_of(kind: str, key: str, raw: bytes | str) -> dict[str, Any]:
     """What a note says: nothing, if nobody can read it. That it is there still counts, so a paused queue stays paused."""
     try:
         return _decode(raw)
-    except UNREADABLE as error:
+    except (*UNREADABLE, TypeError) as error:
         unreadable(kind, key, str(error))
         return {}
 

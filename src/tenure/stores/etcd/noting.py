@@ -12,7 +12,8 @@ from tenure.stores.etcd.database import Database
 from tenure.stores.etcd.layout import after, moment, name, plain
 from tenure.stores.etcd.requests import KeyValue, walk, written_times
 from tenure.stores.etcd.writing import Batch
-from tenure.stores.notes import UNREADABLE, unreadable
+from tenure.stores.notes import unreadable
+from tenure.task import UNREADABLE
 from tenure.times import Moment
 
 

@@ -14,7 +14,7 @@ from tenure.errors import DamagedRecord
 from tenure.stores.s3.names import holds_tasks, is_pack
 from tenure.stores.s3.segments import Entry, Order, Segment, Unread, replace
 from tenure.submission import PRIORITY_LIMIT
-from tenure.task import FORMAT, Task, TaskStatus
+from tenure.task import FORMAT, UNREADABLE, Task, TaskStatus
 from tenure.task import decode as decode_task
 from tenure.times import Moment
 
@@ -57,7 +57,6 @@ class _Label(msgspec.Struct):
 
 
 _PENDING, _RUNNING = TaskStatus.Pending, TaskStatus.Running
-_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(_Body).decode
 _decode_patiently = msgspec.json.Decoder(_PatientBody).decode
@@ -80,7 +79,7 @@ def decode(name: str, etag: str, body: bytes) -> Segment:
     """Read an object; one that cannot be read is an error that names it."""
     try:
         return _read(name, etag, body)
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         raise DamagedRecord(name, str(error), of="object") from None
 
 
@@ -114,7 +113,7 @@ def _read_patiently(name: str, etag: str, body: bytes) -> Segment:
                 raise DamagedRecord(label, fault)
         except DamagedRecord as damage:
             unread.append(Unread(label, str(damage), raw))
-        except _UNREADABLE as error:
+        except UNREADABLE as error:
             unread.append(Unread(label, str(DamagedRecord(label, str(error))), raw))
         else:
             entries[task.id] = Entry(parts.order, task)
@@ -136,7 +135,7 @@ def _label(name: str, number: int, entry: msgspec.Raw) -> str:
     """What a record that may be illegible is called."""
     try:
         return _decode_label(entry).task.id
-    except _UNREADABLE:
+    except UNREADABLE:
         return f"{number + 1} in {name}"
 
 

@@ -14,7 +14,7 @@ from tenure.stores.s3.bucket import Bucket, Listed, Object
 from tenure.stores.s3.names import PAUSES, note_name, notes_folder, tasks_folder
 from tenure.stores.s3.segments import fresh_nonce
 from tenure.stores.s3.shelves import in_parallel
-from tenure.task import FORMAT
+from tenure.task import FORMAT, UNREADABLE
 
 replace = msgspec.structs.replace
 
@@ -37,7 +37,6 @@ class _PausesBody(msgspec.Struct):
 _encode = msgspec.json.Encoder().encode
 _decode_note = msgspec.json.Decoder(_NoteBody).decode
 _decode_pauses = msgspec.json.Decoder(_PausesBody).decode
-_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 log = logging.getLogger("tenure")
 
 
@@ -92,7 +91,7 @@ class Notes:
             return None
         try:
             note = _decode_note(found.body).note
-        except _UNREADABLE as error:
+        except UNREADABLE as error:
             # It says what can be said again: the next one is written over it.
             log.error("The note %s cannot be read (%s) and counts for nothing.", name, error)
             note = None
@@ -167,7 +166,7 @@ def _read_pauses(found: Object | None, name: str) -> _PausesBody | None:
     """The pauses in a copy; None when there is none, or nobody can read it: then nothing is paused."""
     try:
         return None if found is None else _decode_pauses(found.body)
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         log.error("The pauses in %s cannot be read (%s): nothing counts as paused. Pause again.", name, error)
         return None
 
