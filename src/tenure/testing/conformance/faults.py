@@ -42,7 +42,11 @@ class Run:
         self.may_end = asyncio.Event()
 
     async def produce(self, store, count=2):
-        """Submits with keys are made again until they are answered; one without a key is made once."""
+        """Submits with keys are made again until they are answered; one without a key is made once.
+
+        Unwanted tasks are due long after the clock of these tests has stopped: no worker gets one before its producer
+        takes it back.
+        """
         queue = Queue(store)
         for number in range(count):
             for type_ in ("steady", "flaky", "hopeless", "later", "extending"):
@@ -58,7 +62,7 @@ class Run:
         except StoreUnavailable:
             assert self.faulty.injected, "nobody planned this"
         for number in range(count):
-            unwanted = await insist(lambda n=number: queue.submit("steady", 0, task_id=f"unwanted-{n}", delay=1))
+            unwanted = await insist(lambda n=number: queue.submit("steady", 0, task_id=f"unwanted-{n}", delay=3600))
             await insist(lambda task=unwanted: queue.cancel(task.id))
             self.acknowledged.append(unwanted.id)
 
