@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import itertools
+from datetime import timedelta
 
 import msgspec
 import pytest
@@ -156,6 +157,51 @@ async def test_a_pruned_task_is_still_known(queue, clock, words, mix):
     again = await queue.submit("greet", {"for": "completed"}, **some_of(words, mix))
     assert (again.id, again.created, again.status) == (done.id, False, TaskStatus.Completed)
     assert await everything(queue.store) == []
+
+
+@pytest.mark.parametrize("again", [{}, {"ordering_key": 0}, {"ordering_key": 1}, {"ordering_key": 2}], ids=str)
+@pytest.mark.parametrize("first", BY_ID, ids="+".join)
+async def test_a_chosen_id_is_recognised_for_as_long_as_its_task_is_there(queue, clock, words, first, again):
+    task = await queue.submit("greet", 1, **some_of(words, first), delay=timedelta(days=365))
+    clock.advance(timedelta(days=100))
+    await queue.store.prune({}, clock(), 100)
+    options = {name: text_in(queue.store, shard, "other") for name, shard in again.items()}
+    for _ in range(2):
+        repeat = await queue.submit("greet", 1, task_id=task.id, **options)
+        assert repeat == msgspec.structs.replace(task, created=False)
+    assert len(await everything(queue.store)) == 1
+
+
+async def tied_to_an_older_task(queue, clock, words, place):
+    """A task that waits for a year, and a key for ever that was tied to it twenty days later."""
+    task = await queue.submit("greet", 1, **some_of(words, ["task_id", "ordering_key"]), delay=timedelta(days=365))
+    key = {"idempotency_key": key_in(queue.store, place), "idempotency_ttl": None}
+    clock.advance(timedelta(days=20))
+    tied = await queue.submit("greet", 1, task_id=task.id, **key)
+    assert tied == msgspec.structs.replace(task, created=False)
+    clock.advance(timedelta(days=80))
+    await queue.store.prune({}, clock(), 100)
+    return tied, key
+
+
+@pytest.mark.parametrize("place", [0, 2])
+async def test_a_key_finds_its_task_although_the_shard_of_the_id_has_forgotten_where_it_is(queue, clock, words, place):
+    task, key = await tied_to_an_older_task(queue, clock, words, place)
+    for options in ({}, {"ordering_key": text_in(queue.store, place, "other")}, {"task_id": "unheard-of"}):
+        assert await queue.submit("greet", 1, **key, **options) == task
+    late = key_in(queue.store, place, "late")
+    assert (await queue.submit("late", 1, task_id=task.id, idempotency_key=late)).id == task.id
+    assert len(await everything(queue.store)) == 1
+
+
+async def test_a_key_in_the_shard_of_the_id_of_an_older_task_is_remembered_no_longer_than_the_id(queue, clock, words):
+    task, key = await tied_to_an_older_task(queue, clock, words, place=1)
+    assert await queue.submit("greet", 1, task_id=task.id, **key) == task
+    new = await queue.submit("greet", 1, **key)
+    assert new.created
+    assert new.id != task.id
+    assert (await queue.submit("greet", 1, **key)).id == new.id
+    assert len(await everything(queue.store)) == 2
 
 
 async def test_a_task_that_is_lost_is_made_again_by_the_next_submit_of_its_key(queue, words):

@@ -10,11 +10,15 @@ insert there. Where a key, a chosen id and an ordering key lead to different sha
 
 Each step puts in what is absent and is told what stands there, so whoever comes second goes on with what the first
 began, wherever that stopped.
+
+What a shard is told of others it keeps for as long as ids are remembered, and a task can outlive that. So an id that
+was not made for this very submit is looked for in the other shards before all this.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 
 import msgspec
@@ -26,9 +30,10 @@ from tenure.stores.base import Piece
 from tenure.stores.sharded import pointers
 from tenure.stores.sharded.placing import Places
 from tenure.stores.sharded.shard import Shard
-from tenure.stores.sharded.together import by_shard, grouped
+from tenure.stores.sharded.together import by_shard, grouped, those_there
 from tenure.submission import Submission
 from tenure.task import Task
+from tenure.times import FOREVER
 
 replace = msgspec.structs.replace
 Answer = Task | IdempotencyConflict
@@ -40,7 +45,7 @@ HOPS = 4
 class Entry:
     """One submission on its way."""
 
-    __slots__ = ("answer", "kept_at", "reservation", "reserved", "task", "wanted")
+    __slots__ = ("answer", "found", "kept_at", "reservation", "reserved", "task", "wanted")
 
     def __init__(self, submission: Submission) -> None:
         self.wanted = submission
@@ -51,6 +56,8 @@ class Entry:
         """The record that was written elsewhere."""
         self.answer: Answer | None = None
         self.kept_at = 0
+        self.found = False
+        """Whether its task was seen where it is kept: nobody need be told where that is."""
 
 
 class Insertion:
@@ -66,6 +73,7 @@ class Insertion:
         entries = [Entry(submission) for submission in submissions]
         for entry in entries:
             self._place(entry)
+        await self._look_elsewhere([entry for entry in entries if entry.wanted.chosen_id])
         crossing = [entry for entry in entries if self._crosses(entry)]
         if self.all_or_nothing and len({entry.kept_at for entry in entries}) + bool(crossing) > 1:
             await self._refuse_conflicts(entries)
@@ -75,10 +83,36 @@ class Insertion:
             await self._follow(batch)
         return [(entry.answer, entry.kept_at) for entry in entries if entry.answer is not None]
 
+    async def _look_elsewhere(self, entries: list[Entry]) -> None:
+        """Send those that are already kept in another shard there. One that is away is not waited for."""
+        if not entries:
+            return
+
+        async def look(shard: Shard) -> list[tuple[Entry, Task]]:
+            asked = [entry for entry in entries if entry.kept_at != shard.number]
+            tasks = await shard.get([entry.task.id for entry in asked]) if asked else []
+            return [(entry, task) for entry, task in zip(asked, tasks, strict=True) if task is not None]
+
+        with contextlib.suppress(StoreUnavailable):
+            for number, found in (await those_there(self.shards, look)).items():
+                for entry, task in found:
+                    entry.task = replace(entry.task, ordering_key=task.ordering_key)
+                    entry.kept_at, entry.found = number, True
+                    self._bound(entry, task)
+
+    def _bound(self, entry: Entry, task: Task) -> None:
+        """A shard that keeps a key's record and also answers for the id forgets where the task is: not before the key."""
+        record, until = entry.reservation, task.remember_until
+        if record is None or until is None or self.places.of_id(task.id) == entry.kept_at:
+            return
+        if self.places.of_id(task.id) == self.places.of_text(record.identity):
+            entry.reservation = replace(record, expires_at=min(record.expires_at or FOREVER, until))
+
     async def _settle(self, crossing: list[Entry]) -> None:
         """Let every shard that may be asked for one of these know where it is kept."""
         if crossing:
             await self._reserve(crossing)
+            await self._look_elsewhere([entry for entry in crossing if entry.task.id != entry.wanted.task.id])
             await self._point_from_ids(crossing)
             await self._point_from_keys(crossing)
 
@@ -138,8 +172,9 @@ class Insertion:
                 # The record was outdated when it was made: it ties nobody.
                 continue
             entry.reserved = found
-            entry.task = replace(entry.task, id=found.task_id)
-            self._place(entry)
+            if entry.task.id != found.task_id:
+                entry.task, entry.found = replace(entry.wanted.task, id=found.task_id), False
+                self._place(entry)
 
     async def _point_from_ids(self, crossing: list[Entry]) -> None:
         groups = grouped(
@@ -147,6 +182,7 @@ class Insertion:
                 entry
                 for entry in crossing
                 if entry.answer is None
+                and not entry.found
                 and entry.task.ordering_key is not None
                 and self.places.of_id(entry.task.id) != entry.kept_at
             ],
@@ -171,13 +207,19 @@ class Insertion:
 
         async def point(shard: Shard, group: list[Entry]) -> None:
             away = [entry for entry in group if entry.kept_at != shard.number]
-            told = await _put_pointers(shard, [pointers.from_key(entry.reserved) for entry in away if entry.reserved])
+            told = await _put_pointers(shard, [self._pointer_from_key(entry) for entry in away])
             for entry in away:
                 found = told[entry.task.id]
                 if not pointers.is_pointer(found):
                     entry.answer, entry.kept_at = replace(found, created=False), shard.number
 
         await by_shard(self.shards, groups, point)
+
+    def _pointer_from_key(self, entry: Entry) -> Task:
+        assert entry.reserved is not None
+        key_shard = self.places.of_text(entry.reserved.identity)
+        leads_here = self.places.of_id(entry.task.id) == key_shard
+        return pointers.from_key(entry.reserved, entry.task.ordering_key if leads_here else None)
 
     async def _insert(self, batch: list[Entry], entries: list[Entry]) -> None:
         groups = grouped([entry for entry in batch if entry.answer is None], lambda entry: entry.kept_at)

@@ -18,10 +18,10 @@ def from_id(task: Task) -> Task:
     return _pointer(task.id, task.type, task.created_at, task.remember_until, task.ordering_key)
 
 
-def from_key(reservation: Reservation) -> Task:
-    """Where the record of a key is: the id that it names leads on from there."""
+def from_key(reservation: Reservation, ordering_key: str | None = None) -> Task:
+    """Where the record of a key is: the id that it names leads on from there, or, if that leads here, its ordering key."""
     return _pointer(
-        reservation.task_id, reservation.task_type, reservation.created_at, reservation.expires_at or FOREVER, None
+        reservation.task_id, reservation.task_type, reservation.created_at, reservation.expires_at, ordering_key
     )
 
 
