@@ -3,8 +3,9 @@
     python bench/observe.py            a few minutes; writes bench/results/observe.md
     python bench/observe.py --short    a quick look; writes nothing
 
-Each drain is a process of its own on a file of its own. CPU time stands beside the rate, because a shared machine
-disturbs it less.
+Each way is a process of its own on a file of its own. They drain in short rounds, because a shared machine has slow
+and fast minutes, and a way is compared with nothing on in the same round. Where a process happens to put its memory
+makes a difference of several per cent, so they begin anew several times. CPU time stands beside the rate.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import asyncio
 import gc
 import json
 import logging
+import random
 import statistics
 import subprocess
 import sys
@@ -29,6 +31,7 @@ from workload import CONCURRENCY, TYPE, Reminder, reminder
 
 HERE = Path(__file__).parent
 BATCH = 1000
+ROUNDS = 3
 SAMPLED = 0.01
 NOTHING, EVERYTHING = "nothing", "everything"
 WAYS = {
@@ -80,78 +83,113 @@ def _provider(share: float) -> Any:
     return provider
 
 
-async def drain(way: str, tasks: int, folder: Path) -> dict[str, float]:
-    """Submit, then measure the drain alone."""
+async def drain_when_told(way: str, folder: Path) -> None:
+    """For each line of the input, which says how many tasks: submit them, then measure their drain alone."""
     async with connect(f"sqlite:///{folder}/jobs.db") as queue:
         subscribe(queue, way, folder)
-        for first in range(0, tasks, BATCH):
-            # A trace for each task, as requests would have begun them.
-            await asyncio.gather(*(queue.submit(TYPE, reminder(number)) for number in range(first, first + BATCH)))
-        worker = Worker(queue, concurrency=CONCURRENCY)
-        worker.task(TYPE)(_run)
-        gc.collect()
-        gc.freeze()
-        begin, busy = time.monotonic(), time.process_time()
-        ended = await worker.run(until_idle=True)
-        took, used = time.monotonic() - begin, time.process_time() - busy
-        assert ended == tasks
-        assert (await queue.counts())["completed"] == tasks  # type: ignore[index]
-    return {"rate": tasks / took, "cpu": used / tasks * 1e6}
+        done = 0
+        while line := await asyncio.to_thread(sys.stdin.readline):
+            tasks = int(line)
+            for first in range(0, tasks, BATCH):
+                # A trace for each task, as requests would have begun them.
+                await asyncio.gather(*(queue.submit(TYPE, reminder(number)) for number in range(first, first + BATCH)))
+            worker = Worker(queue, concurrency=CONCURRENCY)
+            worker.task(TYPE)(_run)
+            gc.collect()
+            gc.freeze()
+            begin, busy = time.monotonic(), time.process_time()
+            ended = await worker.run(until_idle=True)
+            took, used = time.monotonic() - begin, time.process_time() - busy
+            done += tasks
+            assert ended == tasks
+            assert (await queue.counts())["completed"] == done  # type: ignore[index]
+            print(json.dumps({"rate": tasks / took, "cpu": used / tasks * 1e6}), flush=True)
 
 
 async def _run(input: Reminder) -> None:  # noqa: A002 - the contract's name
     pass
 
 
-def measure(way: str, tasks: int) -> dict[str, float]:
-    with tempfile.TemporaryDirectory(prefix="tenure-bench-") as folder:
-        words = [sys.executable, __file__, "--drain", way, "--tasks", str(tasks), "--folder", folder]
-        done = subprocess.run(words, check=True, capture_output=True, text=True, timeout=600)
-    answer: dict[str, float] = json.loads(done.stdout)
-    return answer
+class Drainer:
+    """A process that observes in one way and drains when it is told to."""
+
+    def __init__(self, way: str, folder: Path) -> None:
+        words = [sys.executable, __file__, "--drain", way, "--folder", str(folder)]
+        self._process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def measure(self, tasks: int) -> dict[str, float]:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        print(tasks, file=self._process.stdin, flush=True)
+        answer: dict[str, float] = json.loads(self._process.stdout.readline())
+        return answer
+
+    def end(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait(60)
+
+
+def measure(tasks: int, sets: int) -> dict[str, list[dict[str, float]]]:
+    """What each way has measured in each round. The first one of new processes warms up and is left out."""
+    measured: dict[str, list[dict[str, float]]] = {way: [] for way in WAYS}
+    for number in range(sets):
+        print(f"processes {number + 1} of {sets}", file=sys.stderr)
+        with tempfile.TemporaryDirectory(prefix="tenure-bench-") as folder:
+            for way in WAYS:
+                (Path(folder) / way).mkdir()
+            drainers = {way: Drainer(way, Path(folder) / way) for way in WAYS}
+            for drainer in drainers.values():
+                drainer.measure(tasks)
+            for _ in range(ROUNDS):
+                for way in random.sample(list(WAYS), len(WAYS)):
+                    measured[way].append(drainers[way].measure(tasks))
+            for drainer in drainers.values():
+                drainer.end()
+    return measured
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--short", action="store_true")
-    parser.add_argument("--tasks", type=int, default=20_000)
-    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--tasks", type=int, default=4000)
+    parser.add_argument("--sets", type=int, default=12)
     parser.add_argument("--drain", choices=list(WAYS), help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     choices = parser.parse_args()
     if choices.drain:
-        print(json.dumps(asyncio.run(drain(choices.drain, choices.tasks, choices.folder))))
+        asyncio.run(drain_when_told(choices.drain, choices.folder))
         return
-    tasks, repeats = (4000, 2) if choices.short else (choices.tasks, choices.repeats)
-    measured: dict[str, list[dict[str, float]]] = {way: [] for way in WAYS}
-    for repeat in range(repeats):
-        print(f"repeat {repeat + 1} of {repeats}", file=sys.stderr)
-        for way in WAYS:
-            measured[way].append(measure(way, tasks))
-    page = _page(measured, tasks, repeats)
+    tasks, sets = (2000, 1) if choices.short else (choices.tasks, choices.sets)
+    page = _page(measure(tasks, sets), tasks, sets)
     print(page)
     if not choices.short:
         (HERE / "results" / "observe.md").write_text(page)
 
 
-def _page(measured: dict[str, list[dict[str, float]]], tasks: int, repeats: int) -> str:
+def _page(measured: dict[str, list[dict[str, float]]], tasks: int, sets: int) -> str:
     about = report.machine(Path(tempfile.gettempdir()))
     lines = ["# What it costs to observe", ""]
     lines += [f"- {name}: {value}" for name, value in about.items()]
     lines += [
-        f"- drain of {tasks:,} tasks from an SQLite file, one process, concurrency {CONCURRENCY}, a handler that does nothing",
-        f"- repeats: {repeats}, all ways turn by turn; medians",
+        f"- drain of {tasks:,} tasks from an SQLite file, one process for each way, concurrency {CONCURRENCY}, a handler that does nothing",
+        f"- {sets * ROUNDS} rounds, in each all ways turn by turn in an order of chance; new processes after every {ROUNDS}",
+        "- medians of the rounds; a share is the median of the shares of each round",
         f"- a look at whether anybody listens, where nobody does: {_unheard():.0f} ns, three of them per task",
         "",
         "| what | tasks/s | of nothing on | CPU per task | of nothing on |",
         "|---|---|---|---|---|",
     ]
-    rate, cpu = ({way: statistics.median(one[key] for one in measured[way]) for way in WAYS} for key in ("rate", "cpu"))
-    lines += [
-        f"| {WAYS[way]} | {rate[way]:,.0f} | {rate[way] / rate[NOTHING]:.0%} | {cpu[way]:.1f} µs | {cpu[way] / cpu[NOTHING]:.0%} |"
-        for way in WAYS
-    ]
+    for way, words in WAYS.items():
+        (rate, kept), (cpu, more) = (_of_nothing(measured, way, key) for key in ("rate", "cpu"))
+        lines.append(f"| {words} | {rate:,.0f} | {kept:.0%} | {cpu:.1f} µs | {more:.0%} |")
     return "\n".join(lines) + "\n"
+
+
+def _of_nothing(measured: dict[str, list[dict[str, float]]], way: str, key: str) -> tuple[float, float]:
+    """The median of a way, and the median of what it is in each round of what nothing on was there."""
+    own, nothing = ([one[key] for one in measured[each]] for each in (way, NOTHING))
+    return statistics.median(own), statistics.median(a / b for a, b in zip(own, nothing, strict=True))
 
 
 def _unheard() -> float:
