@@ -8,7 +8,7 @@ import os
 import sys
 import typing
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec
+from typing import TYPE_CHECKING, Annotated, Any, Concatenate, NamedTuple, ParamSpec
 
 import typer
 
@@ -36,6 +36,15 @@ COMMON: dict[str, tuple[Any, Any]] = {
     "json": (Json, False),
     "verbose": (Verbose, False),
 }
+
+
+class Options(NamedTuple):
+    """Options that several commands share: `Annotated[What, Options(…)]` stands for all of them in a signature."""
+
+    options: dict[str, tuple[Any, Any]]
+    """Annotations and defaults by name."""
+    read: Callable[..., Any]
+    """Makes the value of the parameter from theirs."""
 
 
 class Session:
@@ -102,6 +111,8 @@ def _as_function(body: Body[P]) -> Callable[..., None]:
     def run(context: typer.Context, **given: Any) -> None:
         import asyncio
 
+        for name, group in groups.items():
+            given[name] = group.read(**{option: given.pop(option) for option in group.options})
         common = {option: given.pop(option) for option in COMMON}
         outer = context.find_root().params
         for option, value in common.items():
@@ -120,18 +131,26 @@ def _as_function(body: Body[P]) -> Callable[..., None]:
         raise typer.Exit(code or 0)
 
     own = typing.get_type_hints(body, include_extras=True)
-    parameters = [
-        parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=own[parameter.name])
-        for parameter in list(inspect.signature(body).parameters.values())[1:]
-    ]
-    parameters = [
-        inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context),
-        *parameters,
-        *(
-            inspect.Parameter(option, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-            for option, (annotation, default) in COMMON.items()
-        ),
-    ]
+    groups: dict[str, Options] = {}
+    parameters = [inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)]
+    for name, parameter in list(inspect.signature(body).parameters.items())[1:]:
+        if (group := _group(own[name])) is not None:
+            groups[name] = group
+            parameters += _parameters(group.options)
+        else:
+            parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=own[name]))
+    parameters += _parameters(COMMON)
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run
+
+
+def _group(annotation: Any) -> Options | None:
+    return next((each for each in getattr(annotation, "__metadata__", ()) if isinstance(each, Options)), None)
+
+
+def _parameters(options: dict[str, tuple[Any, Any]]) -> list[inspect.Parameter]:
+    return [
+        inspect.Parameter(option, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+        for option, (annotation, default) in options.items()
+    ]

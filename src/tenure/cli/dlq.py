@@ -10,15 +10,13 @@ import typer
 from tenure.cli.command import Session, command
 from tenure.cli.errors import CommandFailed
 from tenure.cli.look import TaskId, existing, show_history, show_task
-from tenure.cli.operate import user
-from tenure.cli.selection import Action, DryRun, ErrorContains, Filters, Ids, Lane, OlderThan, Tag, Type, Yes, apply
+from tenure.cli.operate import KeepAttempts, user
+from tenure.cli.selection import Action, DeadLetters, apply
 from tenure.cli.words import at, duration_option, first_line
 
 app = typer.Typer()
 dlq = typer.Typer(help="Dead letters: tasks that ended as failed.", no_args_is_help=True)
 app.add_typer(dlq, name="dlq")
-
-All = Annotated[bool, typer.Option("--all", help="All dead letters.")]
 
 
 @command(dlq, "list")
@@ -71,61 +69,18 @@ async def show(session: Session, task_id: TaskId) -> None:
 
 
 @command(dlq)
-async def requeue(
-    session: Session,
-    ids: Ids = None,
-    type: Type = None,  # noqa: A002
-    queue: Lane = None,
-    tag: Tag = None,
-    older_than: OlderThan = None,
-    error_contains: ErrorContains = None,
-    everything: All = False,
-    keep_attempts: Annotated[
-        bool, typer.Option("--keep-attempts/--reset-attempts", help="Whether attempts so far count.")
-    ] = False,
-    yes: Yes = False,
-    dry_run: DryRun = False,
-) -> int:
+async def requeue(session: Session, selection: DeadLetters, keep_attempts: KeepAttempts = False) -> int:
     """Put dead letters back to pending."""
-    filters = Filters.read(
-        ids,
-        everything=everything,
-        type=type,
-        queue=queue,
-        tag=tag,
-        older_than=older_than,
-        error_contains=error_contains,
-    )
     async with await session.connect() as client:
         action = Action(
             "requeue", "Requeued", lambda task_id: client.retry(task_id, keep_attempts=keep_attempts, by=user())
         )
-        return await apply(session.out, client, filters, action, default_statuses=("failed",), yes=yes, dry_run=dry_run)
+        return await apply(session.out, client, selection, action, default_statuses=("failed",))
 
 
 @command(dlq)
-async def purge(
-    session: Session,
-    ids: Ids = None,
-    type: Type = None,  # noqa: A002
-    queue: Lane = None,
-    tag: Tag = None,
-    older_than: OlderThan = None,
-    error_contains: ErrorContains = None,
-    everything: All = False,
-    yes: Yes = False,
-    dry_run: DryRun = False,
-) -> int:
+async def purge(session: Session, selection: DeadLetters) -> int:
     """Delete dead letters for good."""
-    filters = Filters.read(
-        ids,
-        everything=everything,
-        type=type,
-        queue=queue,
-        tag=tag,
-        older_than=older_than,
-        error_contains=error_contains,
-    )
     async with await session.connect() as client:
         action = Action("purge", "Purged", lambda task_id: client.purge(task_id, only="failed"))
-        return await apply(session.out, client, filters, action, default_statuses=("failed",), yes=yes, dry_run=dry_run)
+        return await apply(session.out, client, selection, action, default_statuses=("failed",))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from tenure.cli.command import Options
 from tenure.cli.errors import REFUSED, WrongUsage
 from tenure.cli.progress import Progress
 from tenure.cli.words import duration_option
@@ -20,16 +21,6 @@ if TYPE_CHECKING:
 TOGETHER = 200
 """How many changes are under way at once, so that they share commits."""
 
-Ids = Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Ids of tasks.", show_default=False)]
-Type = Annotated[str | None, typer.Option("--type", "-t", help="All of this type.", show_default=False)]
-Status = Annotated[str | None, typer.Option(help="All of this status.", show_default=False)]
-Lane = Annotated[str | None, typer.Option("--queue", help="All of this queue.", show_default=False)]
-Tag = Annotated[str | None, typer.Option(help="All with this tag.", show_default=False)]
-OlderThan = Annotated[timedelta | None, duration_option("All that were submitted longer ago than this.")]
-ErrorContains = Annotated[str | None, typer.Option(help="All whose last error contains this text.", show_default=False)]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")]
-
 
 class Action(NamedTuple):
     """What is done to each task, in the words for before and after."""
@@ -39,14 +30,18 @@ class Action(NamedTuple):
     change: Callable[[str], Awaitable[Any]]
 
 
-class Filters(NamedTuple):
-    """What the options say; a filter that is None does not count."""
+class Selection(NamedTuple):
+    """Which tasks, and whether to ask first; a filter that is None does not count."""
 
     ids: Sequence[str]
     by: dict[str, Any]
+    yes: bool = False
+    dry_run: bool = False
 
     @classmethod
-    def read(cls, ids: list[str] | None, *, everything: bool = False, **by: Any) -> Filters:
+    def read(
+        cls, ids: list[str] | None, *, everything: bool = False, yes: bool = False, dry_run: bool = False, **by: Any
+    ) -> Selection:
         """Either ids or filters: both, or neither, is a mistake."""
         given = {name: value for name, value in by.items() if value is not None}
         if ids and (given or everything):
@@ -55,26 +50,51 @@ class Filters(NamedTuple):
         if not ids and not given and not everything:
             msg = "Give ids of tasks, or filters such as --type and --older-than."
             raise WrongUsage(msg)
-        return cls(list(dict.fromkeys(ids or [])), given)
+        return cls(list(dict.fromkeys(ids or [])), given, yes, dry_run)
+
+
+_IDS = Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Ids of tasks.", show_default=False)]
+_FILTERS: dict[str, tuple[Any, Any]] = {
+    "type": (Annotated[str | None, typer.Option("--type", "-t", help="All of this type.", show_default=False)], None),
+    "status": (Annotated[str | None, typer.Option(help="All of this status.", show_default=False)], None),
+    "queue": (Annotated[str | None, typer.Option(help="All of this queue.", show_default=False)], None),
+    "tag": (Annotated[str | None, typer.Option(help="All with this tag.", show_default=False)], None),
+    "older_than": (
+        Annotated[timedelta | None, duration_option("All that were submitted longer ago than this.")],
+        None,
+    ),
+    "error_contains": (
+        Annotated[str | None, typer.Option(help="All whose last error contains this text.", show_default=False)],
+        None,
+    ),
+    "everything": (Annotated[bool, typer.Option("--all", help="All dead letters.")], False),
+}
+_CARE: dict[str, tuple[Any, Any]] = {
+    "yes": (Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")], False),
+    "dry_run": (Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")], False),
+}
+
+
+def _selected_by(*without: str) -> Options:
+    filters = {name: option for name, option in _FILTERS.items() if name not in without}
+    return Options({"ids": (_IDS, None), **filters, **_CARE}, Selection.read)
+
+
+Tasks = Annotated[Selection, _selected_by("error_contains", "everything")]
+FailedTasks = Annotated[Selection, _selected_by("everything")]
+DeadLetters = Annotated[Selection, _selected_by("status")]
 
 
 async def apply(
-    out: Output,
-    queue: Queue,
-    filters: Filters,
-    action: Action,
-    *,
-    default_statuses: Iterable[str],
-    yes: bool,
-    dry_run: bool,
+    out: Output, queue: Queue, selection: Selection, action: Action, *, default_statuses: Iterable[str]
 ) -> int:
     """Find, ask, do, and say what came of it. What was refused makes the exit code 1."""
-    ids = filters.ids or await _find(queue, filters, default_statuses)
-    by_filter = not filters.ids
-    if dry_run:
+    ids = selection.ids or await _find(queue, selection.by, default_statuses)
+    by_filter = not selection.ids
+    if selection.dry_run:
         _report_dry_run(out, ids, action)
         return 0
-    if by_filter and ids and not yes:
+    if by_filter and ids and not selection.yes:
         if out.as_json or not sys.stdin.isatty():
             msg = f"This would {action.verb} {_tasks(len(ids))}. Add --yes to do it, or --dry-run to see which."
             raise WrongUsage(msg)
@@ -88,12 +108,11 @@ async def apply(
     return REFUSED if refused else 0
 
 
-async def _find(queue: Queue, filters: Filters, default_statuses: Iterable[str]) -> list[str]:
-    by = dict(filters.by)
-    given = by.pop("status", None)
+async def _find(queue: Queue, by: dict[str, Any], default_statuses: Iterable[str]) -> list[str]:
+    given, others = by.get("status"), {name: value for name, value in by.items() if name != "status"}
     ids: dict[str, None] = {}
     for status in [given] if given else default_statuses:
-        async for task in queue.scan(status, **by):
+        async for task in queue.scan(status, **others):
             ids[task.id] = None
     return list(ids)
 

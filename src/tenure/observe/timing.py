@@ -13,7 +13,7 @@ from tenure.task import Task
 
 OPERATIONS = (
     "insert", "insert_within", "claim", "swap", "renew", "get", "find", "overdue", "count", "prune", "forget",
-    "dump", "restore", "put_note", "notes", "begin",
+    "dump", "restore", "reserved", "put_note", "notes", "begin",
 )  # fmt: skip
 """What is a request. Asking for the time or waiting for news is none."""
 

@@ -261,9 +261,9 @@ class Store(ABC):
     async def restore(self, piece: Piece, now: datetime) -> Piece:
         """Put in what is absent, exactly as it is and in this order; answer with what stands there already."""
 
-    async def reserved(self, identities: Sequence[str]) -> list[Reservation | None]:
-        """The records of keys, in that order. A store that cannot say so is asked by inserting."""
-        return [None] * len(identities)
+    @abstractmethod
+    async def reserved(self, wanted: Sequence[Reservation]) -> list[Reservation | None]:
+        """The stored records of the keys that these are for, in that order, whatever has become of their tasks."""
 
     @abstractmethod
     async def put_note(self, note: Note, *, if_version: int | None = None) -> bool:

@@ -283,9 +283,9 @@ class MemoryStore(Store):
             self._written()
             return there
 
-    async def reserved(self, identities: Sequence[str]) -> list[Reservation | None]:
+    async def reserved(self, wanted: Sequence[Reservation]) -> list[Reservation | None]:
         with self._lock:
-            return [self._reservations.get(identity) for identity in identities]
+            return [self._reservations.get(record.identity) for record in wanted]
 
     async def put_note(self, note: Note, *, if_version: int | None = None) -> bool:
         with self._lock:

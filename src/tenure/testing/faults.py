@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from tenure.errors import IdempotencyConflict, InvalidInput, StoreUnavailable, one_of
+from tenure.idempotency import Reservation
 from tenure.stores.base import (
     Change,
     Claimed,
@@ -37,7 +38,7 @@ T = TypeVar("T")
 EVERY_METHOD = "*"
 METHODS = (
     "now", "insert", "claim", "swap", "renew", "get", "find", "overdue", "count", "prune", "forget",
-    "dump", "restore", "put_note", "notes", "wait",
+    "dump", "restore", "reserved", "put_note", "notes", "wait",
 )  # fmt: skip
 
 
@@ -158,6 +159,9 @@ class FaultyStore(Store):
 
     async def dump(self, cursor: str | None = None, limit: int = 500) -> Piece:  # noqa: D102
         return await self._call("dump", lambda: self.store.dump(cursor, limit))
+
+    async def reserved(self, wanted: Sequence[Reservation]) -> list[Reservation | None]:  # noqa: D102
+        return await self._call("reserved", lambda: self.store.reserved(wanted))
 
     async def restore(self, piece: Piece, now: datetime) -> Piece:  # noqa: D102
         return await self._call("restore", lambda: self.store.restore(piece, now))

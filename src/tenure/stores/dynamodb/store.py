@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
 from tenure.errors import IdempotencyConflict, StoreUnusable
+from tenure.idempotency import Reservation, read_reservation
 from tenure.stores.aws import Access, AwsClient
 from tenure.stores.base import Change, Claimed, Count, Hold, Note, Page, Piece, Query, Renewal, Store, Want
 from tenure.stores.dynamodb.address import Address, read_address
@@ -130,6 +131,15 @@ class DynamoStore(Store):
         there = await restore(await self._parts(), piece, now)
         self._poll.written()
         return there
+
+    async def reserved(self, wanted: Sequence[Reservation]) -> list[Reservation | None]:
+        parts = await self._parts()
+        places = [parts.keys.reservation(record) for record in wanted]
+        found = await parts.table.get(places)
+        return [
+            read_reservation(found[place]["record"], record.identity) if place in found else None
+            for place, record in zip(places, wanted, strict=True)
+        ]
 
     async def put_note(self, note: Note, *, if_version: int | None = None) -> bool:
         parts = await self._parts()

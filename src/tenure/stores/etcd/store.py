@@ -125,8 +125,8 @@ class EtcdStore(Store):
         self._news.arrived()
         return there
 
-    async def reserved(self, identities: Sequence[str]) -> list[Reservation | None]:
-        found = await self._db.read([get(self._db.layout.reservation(identity)) for identity in identities])
+    async def reserved(self, wanted: Sequence[Reservation]) -> list[Reservation | None]:
+        found = await self._db.read([get(self._db.layout.reservation(record.identity)) for record in wanted])
         return [read_reservation(kvs[0].value, kvs[0].key.decode()) if kvs else None for kvs in found]
 
     async def put_note(self, note: Note, *, if_version: int | None = None) -> bool:

@@ -156,8 +156,8 @@ class PostgresStore(Store):
             lambda db: renew(db, self._statements, renewals, self._moment()), in_transaction=False
         )
 
-    async def reserved(self, identities: Sequence[str]) -> list[Reservation | None]:
-        names = [key_column(identity) for identity in identities]
+    async def reserved(self, wanted: Sequence[Reservation]) -> list[Reservation | None]:
+        names = [key_column(record.identity) for record in wanted]
         found = await self._connections.run(lambda db: reservations(db, self._statements, names))
         return [found.get(name) for name in names]
 

@@ -9,6 +9,7 @@ from datetime import datetime
 
 from tenure import lifecycle
 from tenure.errors import IdempotencyConflict, StoreError
+from tenure.idempotency import Reservation
 from tenure.stores.aws import Access, AwsClient
 from tenure.stores.base import (
     PAUSE,
@@ -46,7 +47,7 @@ from tenure.stores.s3.places import Places
 from tenure.stores.s3.placing import Placing
 from tenure.stores.s3.pruning import Pruning
 from tenure.stores.s3.reservations import Reservations
-from tenure.stores.s3.shelves import Front, Shelves
+from tenure.stores.s3.shelves import Front, Shelves, in_parallel
 from tenure.stores.s3.writer import Writer
 from tenure.submission import Submission
 from tenure.task import Task, TaskStatus
@@ -238,6 +239,11 @@ class S3Store(Store):
         self._pruning.written()
         self._written()
         return there
+
+    async def reserved(self, wanted: Sequence[Reservation]) -> list[Reservation | None]:
+        await self.open()
+        found = await in_parallel(self._reservations.read, wanted)
+        return [None if held is None else held.reservation for held in found]
 
     async def put_note(self, note: Note, *, if_version: int | None = None) -> bool:
         await self.open()

@@ -126,11 +126,9 @@ class Insertion:
 
     async def _refuse_conflicts(self, entries: list[Entry]) -> None:
         """Nothing is undone across shards, so a batch that is all or nothing looks at all its keys first."""
-        keyed = [entry for entry in entries if entry.reservation is not None]
-        groups = grouped(keyed, lambda entry: self.places.of_text(_identity(entry)))
-        answers = await by_shard(
-            self.shards, groups, lambda shard, group: shard.reserved([_identity(entry) for entry in group])
-        )
+        keyed = [entry.reservation for entry in entries if entry.reservation is not None]
+        groups = grouped(keyed, lambda wanted: self.places.of_text(wanted.identity))
+        answers = await by_shard(self.shards, groups, lambda shard, group: shard.reserved(group))
         times = {number: await self.shards[number].now() for number in groups}
         records = {
             record.identity: record
@@ -138,10 +136,9 @@ class Insertion:
             for record in found
             if record is not None and not record.is_stale_at(times[number])
         }
-        for entry in keyed:
-            if entry.reservation is not None:
-                record = records.setdefault(_identity(entry), entry.reservation)
-                idempotency.judge(record, entry.reservation, entry.reservation.created_at, task_known=True)
+        for wanted in keyed:
+            record = records.setdefault(wanted.identity, wanted)
+            idempotency.judge(record, wanted, wanted.created_at, task_known=True)
 
     async def _reserve(self, crossing: list[Entry]) -> None:
         keyed = [entry for entry in crossing if entry.reservation is not None]

@@ -116,8 +116,8 @@ class Shard(Store):
     async def restore(self, piece: Piece, now: datetime) -> Piece:
         return await self.ask(lambda: self.store.restore(piece, now))
 
-    async def reserved(self, identities: Sequence[str]) -> list[Reservation | None]:
-        return await self.ask(lambda: self.store.reserved(identities))
+    async def reserved(self, wanted: Sequence[Reservation]) -> list[Reservation | None]:
+        return await self.ask(lambda: self.store.reserved(wanted))
 
     async def put_note(self, note: Note, *, if_version: int | None = None) -> bool:
         return await self.ask(lambda: self.store.put_note(note, if_version=if_version))

@@ -232,11 +232,11 @@ class ShardedStore(Store):
     async def restore(self, piece: Piece, now: datetime) -> Piece:  # noqa: ARG002 - each shard has its own time
         return await moving.restore(self.shards, self.places, piece)
 
-    async def reserved(self, identities: Sequence[str]) -> list[Reservation | None]:
-        groups = grouped(identities, self.places.of_text)
+    async def reserved(self, wanted: Sequence[Reservation]) -> list[Reservation | None]:
+        groups = grouped(wanted, lambda record: self.places.of_text(record.identity))
         answers = await by_shard(self.shards, groups, lambda shard, group: shard.reserved(group))
         found = {record.identity: record for answer in answers.values() for record in answer if record is not None}
-        return [found.get(identity) for identity in identities]
+        return [found.get(record.identity) for record in wanted]
 
     async def put_note(self, note: Note, *, if_version: int | None = None) -> bool:
         """A pause is noted in every shard, because each claims by itself; a sign of life, in those that are there.

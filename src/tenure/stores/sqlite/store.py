@@ -111,8 +111,8 @@ class SqliteStore(Store):
     async def restore(self, piece: Piece, now: datetime) -> Piece:
         return await self._writer.call(lambda db: restore(db, piece, now))
 
-    async def reserved(self, identities: Sequence[str]) -> list[Reservation | None]:
-        return await self._reader.call(lambda db: [reservation(db, identity) for identity in identities])
+    async def reserved(self, wanted: Sequence[Reservation]) -> list[Reservation | None]:
+        return await self._reader.call(lambda db: [reservation(db, record.identity) for record in wanted])
 
     async def get(self, ids: Sequence[str]) -> list[Task | None]:
         return await self._reader.call(lambda db: [get(db, task_id) for task_id in ids])

@@ -10,6 +10,7 @@ from tenure.errors import IdempotencyConflict
 from tenure.idempotency import Kind, Reservation, hash_key
 from tenure.payload import input_hash, to_json
 from tenure.queue import Queue
+from tenure.submission import build
 from tenure.task import TaskStatus
 from tenure.testing.conformance.steps import MICROSECOND, brought_to, claim, everything, ids
 
@@ -101,6 +102,25 @@ async def test_scopes_never_collide(queue, store):
     assert ids(again) == ids(first)
     assert len(await everything(store)) == len(submits) + 1
     assert slot.created
+
+
+async def test_the_records_of_keys_can_be_asked_for(store, clock):
+    options = [
+        {"idempotency_key": "k"},
+        {"idempotency_key": "☕/#:\x00", "idempotency_scope": "a/b#c"},
+        {"slot": ("what#ever", "2026-01-01"), "idempotency_ttl": 5},
+        {"idempotency_key": "nobody's"},
+    ]
+    made = [build("greet", 1, each, clock(), 1000) for each in options]
+    await store.insert(made[:3])
+    clock.advance(10)
+    asked = [build("greet", 2, each, clock(), 1000).reservation for each in reversed(options)]
+    found = await store.reserved(asked)
+    assert found[0] is None
+    assert [msgspec.structs.replace(each, state="ready") for each in found[1:]] == [
+        each.reservation for each in reversed(made[:3])
+    ]
+    assert await store.reserved([]) == []
 
 
 async def test_one_hundred_producers_with_one_key_get_one_task(open_store, clock):
