@@ -5,6 +5,7 @@ import contextlib
 import signal
 import uuid
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 from shard_steps import recorded, text_in, work_off
@@ -65,6 +66,27 @@ async def until(condition):
     async with asyncio.timeout(30):
         while not await condition():
             await asyncio.sleep(0.01)
+
+
+def test_calls_that_began_before_a_shard_went_or_came_back_do_not_say_how_it_is_now(monkeypatch, caplog):
+    clock = iter(range(100))
+    monkeypatch.setattr(health, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    shard, error = health.Health("queue-group-1"), StoreUnavailable("no answer")
+    before = next(clock)
+    with recorded(caplog, "tenure.shards") as lines:
+        shard.failed(error, before)
+        shard.worked(before)
+        assert shard.away is error
+        during = next(clock)
+        shard.failed(error, during)
+        shard.worked(during)
+        assert shard.away is None
+        for began in (before, during):
+            shard.failed(error, began)
+        assert shard.away is None
+        shard.failed(error, next(clock))
+        assert shard.away is error
+    assert ["is back" in line for line in lines] == [False, True, False]
 
 
 async def test_producers_of_the_other_shard_go_on(queue, server):

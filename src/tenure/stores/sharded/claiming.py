@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Sequence
 from datetime import datetime
 
@@ -72,6 +73,7 @@ class Claims:
         return there or [shard for shard in order if shard.number not in self._late] or order[:1]
 
     async def _ask(self, shard: Shard, want: Want) -> Claimed:
+        began = time.monotonic()
         asked = asyncio.ensure_future(shard.claim(want))
         patience = min(PATIENCE, want.lease.total_seconds() / 3)
         try:
@@ -82,7 +84,7 @@ class Claims:
         if not done:
             self._leave(shard, asked)
             error = StoreUnavailable(f"{shard.name} did not answer within {patience:g} s.")
-            shard.health.failed(error)
+            shard.health.failed(error, began)
             raise error
         try:
             return asked.result()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
@@ -37,11 +38,12 @@ class Shard(Store):
 
     async def enter(self) -> Seat | None:
         """Open the store, and read which shard it is; None if nobody has said so yet."""
+        began = time.monotonic()
         try:
             await self.store.open()
             return await seat_of(self.store)
         except StoreUnavailable as error:
-            self.health.failed(error)
+            self.health.failed(error, began)
             raise
 
     def take_seat(self, seat: Seat) -> None:
@@ -59,6 +61,7 @@ class Shard(Store):
 
     async def ask(self, call: Callable[[], Awaitable[T]]) -> T:
         """Make a call, and remember whether it was answered."""
+        began = time.monotonic()
         try:
             if not self._ready:
                 await self._prepare()
@@ -66,10 +69,10 @@ class Shard(Store):
         except StoreFull:
             raise
         except StoreUnavailable as error:
-            self.health.failed(error)
+            self.health.failed(error, began)
             raise
         if self.health.away is not None:
-            self.health.worked()
+            self.health.worked(began)
         return answer
 
     async def now(self) -> datetime:
