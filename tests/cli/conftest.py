@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -96,6 +97,8 @@ class Terminal:
             encoding="utf-8",
             dimensions=size,
             timeout=timeout,
+            # A shell that runs the tests in the background hands on that interrupts are ignored; a terminal does not.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
 
     def _command(self, words) -> list[str]:
