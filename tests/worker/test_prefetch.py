@@ -22,7 +22,7 @@ def at_rate(passes, per_second):
     prefetch = Prefetch()
     for _ in range(per_second):
         passes(1 / per_second)
-        prefetch.ended()
+        prefetch.ended(1)
     return prefetch
 
 

@@ -52,7 +52,7 @@ class Claimed(msgspec.Struct, frozen=True):
     unsure: bool = False
 
 
-class Change(msgspec.Struct, frozen=True):
+class Change(msgspec.Struct, frozen=True, gc=False):
     """Put `after` in the place of `before`, if that is still the stored version.
 
     A renewal makes no new version. So a change that rests on the end of a lease asks with

@@ -24,7 +24,8 @@ from tenure.worker.context import Context
 from tenure.worker.executors import Executors, failure_of, not_json
 from tenure.worker.handlers import Handler
 
-Rule = Callable[[Task, datetime], Task]
+Rule = Callable[["Attempt", Task, datetime], Task]
+"""How an attempt ends: what it makes of its task as that is now."""
 Next = Callable[[], Awaitable[Any]]
 Middleware = Callable[[Context, Next], Awaitable[Any]]
 
@@ -38,45 +39,35 @@ class Stop(Enum):
     Lost = "lease lost"
 
 
-class Attempt:
+class Attempt(msgspec.Struct, eq=False):
     """A claimed task on its way through this worker."""
 
-    __slots__ = (
-        "began",
-        "claimed_at",
-        "context",
-        "error",
-        "handler",
-        "held_until",
-        "policy",
-        "reason",
-        "running",
-        "seconds",
-        "settled",
-        "stopped",
-        "succeeded",
-        "task",
-    )
-
-    def __init__(self, task: Task, handler: Handler, policy: RetryPolicy | None, held_until: float) -> None:
-        self.task = task
-        self.handler = handler
-        self.policy = policy
-        self.held_until = held_until
-        """The moment of this process's own clock up to which the lease holds for certain."""
-        self.claimed_at = surroundings.monotonic()
-        self.context: Context | None = None
-        self.running: asyncio.Task[None] | None = None
-        self.stopped: Stop | None = None
-        self.error: BaseException | None = None
-        self.reason = "permanent"
-        """Why it failed, in one word, for those who count."""
-        self.began = 0.0
-        self.seconds: float | None = None
-        """How long the handler took, if anybody wants to know."""
-        self.settled = False
-        self.succeeded = False
-        """Whether the handler has returned what can be stored. From then on nothing interrupts it."""
+    task: Task
+    """The task as it was claimed."""
+    handler: Handler
+    policy: RetryPolicy | None
+    held_until: float
+    """The moment of this process's own clock up to which the lease holds for certain."""
+    claimed_at: float
+    context: Context | None = None
+    running: asyncio.Task[None] | None = None
+    stopped: Stop | None = None
+    error: BaseException | None = None
+    reason: str = "permanent"
+    """Why it failed, in one word, for those who count."""
+    began: float = 0.0
+    seconds: float | None = None
+    """How long the handler took, if anybody wants to know."""
+    output: msgspec.Raw = payload.NULL
+    succeeded: bool = False
+    """Whether the handler has returned what can be stored. From then on nothing interrupts it."""
+    rule: Rule | None = None
+    """How it ends, once that is known."""
+    latest: Task | None = None
+    """The task as it was last seen, while its end is being written."""
+    sent: Task | None = None
+    """What its end has made of the task, if the store was told."""
+    settled: bool = False
 
     @property
     def timeout(self) -> float | None:
@@ -98,6 +89,11 @@ class Attempt:
             # What has not begun looks for itself: asyncio drops a coroutine that is cancelled before its first step.
             if self.running is not None and self.context is not None and not self.succeeded:
                 self.running.cancel()
+
+    def end(self, task: Task, now: datetime) -> Task:
+        """What its end makes of the task."""
+        assert self.rule is not None
+        return self.rule(self, task, now)
 
     def event(self, task: Task) -> TaskEvent:
         """What its end has made of the task."""
@@ -165,9 +161,8 @@ class Attempt:
             msg = f"the output has {size} bytes of JSON; this store takes up to {limit}. Keep it elsewhere and return a reference."
             self.error = InvalidInput(msg)
             return self._failed(Failure(msg, permanent=True))
-        self.succeeded = True
-        fence = self.task.fence
-        return lambda task, now: lifecycle.complete(task, fence, output, now)
+        self.output, self.succeeded = output, True
+        return _complete
 
     async def end_within(self, transaction: Transaction, rule: Rule | None) -> Rule | Task | None:
         """The handler's own writes and the end of its task commit together, or the writes are undone.
@@ -180,7 +175,7 @@ class Attempt:
         sent: list[Task] = []
 
         def remembered(task: Task, now: datetime) -> Task:
-            sent.append(rule(task, now))
+            sent.append(rule(self, task, now))
             return sent[-1]
 
         try:
@@ -191,27 +186,27 @@ class Attempt:
             self.error = error
             otherwise = self._failed(failure_of(error))
             # The answer to the commit was lost, not necessarily the commit: then the task tells.
-            return lambda task, now: task if sent and took_effect(sent[-1], task) else otherwise(task, now)
+            return lambda attempt, task, now: (
+                task if sent and took_effect(sent[-1], task) else otherwise(attempt, task, now)
+            )
 
     def _failed(self, failure: Failure, reason: str | None = None) -> Rule:
         self.reason = reason or ("permanent" if failure.permanent else "error")
-        fence, policy, roll = self.task.fence, self.policy, random.random()  # noqa: S311 - jitter
-        return lambda task, now: lifecycle.fail(task, fence, failure, policy, now, roll)
+        roll = random.random()  # noqa: S311 - jitter
+        return lambda attempt, task, now: lifecycle.fail(task, attempt.task.fence, failure, attempt.policy, now, roll)
 
     def _rescheduled(self, again: RescheduleError) -> Rule:
-        fence = self.task.fence
-        return lambda task, now: lifecycle.reschedule(
-            task, fence, now, again.delay_seconds, again.extend_expiration_seconds
+        return lambda attempt, task, now: lifecycle.reschedule(
+            task, attempt.task.fence, now, again.delay_seconds, again.extend_expiration_seconds
         )
 
     def _interrupted(self, error: asyncio.CancelledError) -> Rule | None:
-        fence = self.task.fence
         if self.stopped is Stop.Lost:
             return None
         if self.stopped is Stop.Cancel:
-            return lambda task, now: lifecycle.stop(task, fence, now)
+            return _stop
         if self.stopped is Stop.Shutdown:
-            return lambda task, now: lifecycle.release(task, fence, now, "its worker was shut down")
+            return released("its worker was shut down")
         if self.stopped is Stop.Timeout:
             self.error = TimeoutError(f"timed out after {self.timeout:g} s")
             return self._failed(Failure(f"TimeoutError: {self.error}"), "timeout")
@@ -219,8 +214,21 @@ class Attempt:
         return self._failed(failure_of(error))
 
 
+def released(why: str) -> Rule:
+    """The task is given back."""
+    return lambda attempt, task, now: lifecycle.release(task, attempt.task.fence, now, why)
+
+
+def _complete(attempt: Attempt, task: Task, now: datetime) -> Task:
+    return lifecycle.complete(task, attempt.task.fence, attempt.output, now)
+
+
+def _stop(attempt: Attempt, task: Task, now: datetime) -> Task:
+    return lifecycle.stop(task, attempt.task.fence, now)
+
+
 def _refused(lost: LeaseLost) -> Rule:
-    def refuse(task: Task, now: datetime) -> Task:  # noqa: ARG001 - the shape of a rule
+    def refuse(attempt: Attempt, task: Task, now: datetime) -> Task:  # noqa: ARG001 - the shape of a rule
         raise lost
 
     return refuse

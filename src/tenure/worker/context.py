@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
 
 from tenure import times
 from tenure.errors import InvalidInput, LeaseLost
@@ -20,22 +22,29 @@ if TYPE_CHECKING:
 _log = logging.getLogger("tenure.task")
 
 
-class Context:
+class Holder(Protocol):
+    """Who has to know for how long a claim is held."""
+
+    def extended(self, lease: timedelta) -> None:
+        """The handler itself has just renewed the lease."""
+
+
+class Context(msgspec.Struct, eq=False):
     """The claim that a handler works under."""
 
-    __slots__ = ("_on_extended", "_progress", "cancel_requested", "kept", "open_transaction", "queue", "task")
+    task: Task
+    queue: Queue
+    cancel_requested: bool = False
+    """Whether someone asked this task to stop. A handler that looks can end in its own way."""
+    kept: dict[str, Any] | None = None
+    """What observers keep for the length of the attempt."""
+    open_transaction: Transaction | None = None
+    """What `transaction` has begun; it ends with the handler."""
+    _holder: Holder | None = None
+    _progress: Progress | None = None
 
-    def __init__(self, task: Task, queue: Queue, *, on_extended: Callable[[timedelta], None] | None = None) -> None:
-        self.task = task
-        self.queue = queue
-        self.cancel_requested = False
-        """Whether someone asked this task to stop. A handler that looks can end in its own way."""
-        self._on_extended = on_extended
-        self._progress: Progress | None = None
-        self.kept: dict[str, Any] | None = None
-        """What observers keep for the length of the attempt."""
-        self.open_transaction: Transaction | None = None
-        """What `transaction` has begun; it ends with the handler."""
+    def __repr__(self) -> str:
+        return f"<Context of task {self.task.id}, attempt {self.attempt}>"
 
     @property
     def attempt(self) -> int:
@@ -62,8 +71,8 @@ class Context:
         )
         if hold is Hold.Lost:
             raise LeaseLost(self.task.id, self.fence, "no longer running here", self.fence + 1)
-        if self._on_extended is not None:
-            self._on_extended(lease)
+        if self._holder is not None:
+            self._holder.extended(lease)
 
     @contextlib.asynccontextmanager
     async def transaction(self) -> AsyncIterator[Any]:
@@ -86,7 +95,7 @@ class Context:
 
     def over(self) -> None:
         """The handler has ended. Whoever holds on to the context does not hold the attempt."""
-        self._on_extended = None
+        self._holder = None
 
     def progress(self, current: float, total: float | None = None, message: str | None = None) -> None:
         """Say how far the work is. It is stored with the next renewal of the lease, at most a second later."""

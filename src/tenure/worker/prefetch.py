@@ -18,9 +18,9 @@ class Prefetch:
         self._count = 0
         self._since = surroundings.monotonic()
 
-    def ended(self) -> None:
-        """A task has ended."""
-        self._count += 1
+    def ended(self, count: int) -> None:
+        """So many tasks have ended."""
+        self._count += count
         elapsed = surroundings.monotonic() - self._since
         if elapsed > LEAST / 2:
             rate = self._count / elapsed

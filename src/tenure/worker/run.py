@@ -14,7 +14,6 @@ from collections.abc import Coroutine, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from tenure import lifecycle
 from tenure.errors import DamagedRecord, StoreError, StoreUnavailable
 from tenure.observe.events import Failed, Lost, OnEnd, Subscriber, under_way
 from tenure.observe.logging import about, tell_failure
@@ -23,7 +22,7 @@ from tenure.stores.base import Claimed, Hold, Renewal, Want
 from tenure.sweeper import Sweeper
 from tenure.task import Task, TaskStatus
 from tenure.worker import surroundings
-from tenure.worker.attempt import Attempt, Middleware, Rule, Stop
+from tenure.worker.attempt import Attempt, Middleware, Rule, Stop, released
 from tenure.worker.backoff import Backoff, Outage
 from tenure.worker.context import Context
 from tenure.worker.executors import Executors
@@ -259,10 +258,10 @@ class Run:
         return again, [task for task, hold in zip(claimed.tasks, holds, strict=True) if hold is Hold.Lost]
 
     def _take(self, claimed: Claimed, sent: float) -> None:
-        held_until = sent + self.worker.lease.total_seconds()
+        held_until, now = sent + self.worker.lease.total_seconds(), surroundings.monotonic()
         for task in claimed.tasks:
             handler = self.handlers[task.type]
-            attempt = Attempt(task, handler, self._policy(handler), held_until)
+            attempt = Attempt(task, handler, self._policy(handler), held_until, now)
             if (older := self.held.get(task.id)) is not None:
                 # Its lease had lapsed, and nobody else would tell it: the heartbeat looks after the newest claim.
                 older.interrupt(Stop.Lost)
@@ -296,8 +295,9 @@ class Run:
             self._end_unstarted(attempt, "its lease was over before it began" if late else "given back unstarted")
             self._start()
             return
-        attempt.context = context = Context(attempt.task, self.worker.queue, on_extended=attempt.extended)
-        context.cancel_requested = attempt.task.cancel_requested
+        attempt.context = context = Context(
+            attempt.task, self.worker.queue, attempt.task.cancel_requested, _holder=attempt
+        )
         timeout = attempt.timeout
         timer = None if timeout is None else self.loop.call_later(timeout, attempt.interrupt, Stop.Timeout)
         ends = self._observe_begin(attempt, context) if self.events.subscribers else None
@@ -319,10 +319,11 @@ class Run:
         if ending is None:
             self.context.copy().run(self._given_up, attempt)
         elif isinstance(ending, Task):
-            self.context.copy().run(self._settled, attempt, ending)
+            self.context.copy().run(self._settled, [(attempt, ending)])
         else:
             self.settler.put(attempt, ending)
-        self._start()
+        if self.buffer:
+            self._start()
 
     def _given_up(self, attempt: Attempt) -> None:
         self.unanswered.given_up(attempt.task)
@@ -373,13 +374,12 @@ class Run:
         if attempt.stopped is Stop.Lost:
             self._forget(attempt)
             return
-        fence = attempt.task.fence
-        self.settler.put(attempt, lambda task, now: lifecycle.release(task, fence, now, why))
+        self.settler.put(attempt, released(why))
 
     async def _give_back_unknown(self) -> None:
         """A claim whose answer was lost may have taken effect: give back what is held in our name without our knowing."""
         for task in await self.unanswered.find(self.held, self.handlers, self.started_at):
-            attempt = Attempt(task, self.handlers[task.type], None, 0.0)
+            attempt = Attempt(task, self.handlers[task.type], None, 0.0, surroundings.monotonic())
             self.held[task.id] = attempt
             self.claimed += 1
             self._end_unstarted(attempt, "the answer to its claim was lost")
@@ -423,21 +423,24 @@ class Run:
                 lambda: self.loop.call_later(self.worker.cancel_grace, attempt.interrupt, Stop.Cancel)
             )
 
-    def _settled(self, attempt: Attempt, task: Task | None) -> None:
-        self._forget(attempt)
-        if task is None:
-            self._lost(attempt)
-            return
+    def _settled(self, settled: Sequence[tuple[Attempt, Task | None]]) -> None:
+        ended = 0
+        for attempt, task in settled:
+            self._forget(attempt)
+            if task is None:
+                self._lost(attempt)
+                continue
+            if attempt.context is not None:
+                ended += 1
+            if task.status is TaskStatus.Completed:
+                self._call_hooks("success", task)
+            elif attempt.error is not None:
+                tell_failure(Failed(task, attempt.reason))
+                self._call_hooks("error", task, attempt.error)
+        self.ended += ended
+        self.prefetch.ended(ended)
         if self.events.listeners:
-            self.events.emit([attempt.event(task)])
-        if attempt.context is not None:
-            self.ended += 1
-            self.prefetch.ended()
-        if task.status is TaskStatus.Completed:
-            self._call_hooks("success", task)
-        elif attempt.error is not None:
-            tell_failure(Failed(task, attempt.reason))
-            self._call_hooks("error", task, attempt.error)
+            self.events.emit([attempt.event(task) for attempt, task in settled if task is not None])
 
     def _call_hooks(self, name: str, *arguments: Any) -> None:
         """Beside the settling, so that a slow hook holds up nobody's end."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from tenure.errors import DamagedRecord, LeaseLost, StoreUnavailable
 from tenure.lifecycle import took_effect
@@ -18,32 +18,20 @@ from tenure.worker.backoff import Backoff, Outage
 log = logging.getLogger("tenure.worker")
 
 BATCH = 1000
-OnSettled = Callable[[Attempt, Task | None], None]
-
-
-class Ending:
-    """An attempt that is over, the rule that ends it, and what is known of its task."""
-
-    __slots__ = ("attempt", "rule", "sent", "task")
-
-    def __init__(self, attempt: Attempt, rule: Rule) -> None:
-        self.attempt = attempt
-        self.rule = rule
-        self.task: Task | None = attempt.task
-        self.sent: Task | None = None
+OnSettled = Callable[[Sequence[tuple[Attempt, Task | None]]], None]
 
 
 class Settler:
     """Takes finished attempts and writes their endings.
 
     The first goes at once; what finishes meanwhile is written together. `on_settled` is told
-    the new task, or None when the claim was lost and nothing was written.
+    the new tasks, with None for one whose claim was lost, so that nothing was written.
     """
 
     def __init__(self, store: Store, on_settled: OnSettled, outage: Outage) -> None:
         self._store = store
         self._on_settled = on_settled
-        self._waiting: list[Ending] = []
+        self._waiting: list[Attempt] = []
         self._busy: asyncio.Task[None] | None = None
         self._backoff = Backoff("end tasks", outage)
         self._context = contextvars.copy_context()
@@ -51,7 +39,8 @@ class Settler:
 
     def put(self, attempt: Attempt, rule: Rule) -> None:
         """Hand in an attempt that is over."""
-        self._waiting.append(Ending(attempt, rule))
+        attempt.rule, attempt.latest = rule, attempt.task
+        self._waiting.append(attempt)
         self.unsettled += 1
         if self._busy is None:
             # An attempt hands in its end: what its handler and observers left in context variables stays behind.
@@ -76,7 +65,7 @@ class Settler:
         finally:
             self._busy = None
 
-    async def _settle(self, batch: list[Ending]) -> None:
+    async def _settle(self, batch: list[Attempt]) -> None:
         """Decide and swap; where another change was faster, read and decide again."""
         reread = False
         while batch:
@@ -92,49 +81,47 @@ class Settler:
                 await self._backoff.wait(error)
             except Exception:
                 if len(batch) > 1:
-                    for ending in batch:
-                        await self._settle([ending])
+                    for attempt in batch:
+                        await self._settle([attempt])
                     return
-                log.exception("the ending of task %s cannot be stored", batch[0].attempt.task.id)
-                self._tell(batch[0], None, "its ending cannot be stored")
+                log.exception("the ending of task %s cannot be stored", batch[0].task.id)
+                self._on_settled([_lost(batch[0], "its ending cannot be stored")])
                 return
 
-    async def _write(self, batch: list[Ending]) -> list[Ending]:
-        """Write what can be written; return the endings whose task changed meanwhile."""
+    async def _write(self, batch: list[Attempt]) -> list[Attempt]:
+        """Write what can be written; return the attempts whose task changed meanwhile."""
         now = await self._store.now()
-        open_ends, changes = [], []
-        for ending in batch:
-            task = ending.task
+        settled: list[tuple[Attempt, Task | None]] = []
+        ended, changes = [], []
+        for attempt in batch:
+            task = attempt.latest
             if task is None:
-                self._tell(ending, None, "it is gone")
+                settled.append(_lost(attempt, "it is gone"))
                 continue
-            if ending.sent is not None and took_effect(ending.sent, task):
-                self._tell(ending, ending.sent)
+            if attempt.sent is not None and took_effect(attempt.sent, task):
+                settled.append((attempt, attempt.sent))
                 continue
             try:
-                after = ending.rule(task, now)
+                after = attempt.end(task, now)
             except LeaseLost as lost:
-                self._tell(ending, None, str(lost))
+                settled.append(_lost(attempt, str(lost)))
                 continue
             if after is task:
-                self._tell(ending, task)
+                settled.append((attempt, task))
                 continue
-            ending.sent = after
-            open_ends.append(ending)
+            attempt.sent = after
+            ended.append(attempt)
             changes.append(Change(task, after))
+        if settled:
+            self._on_settled(settled)
         if not changes:
             return []
         fitted = await self._store.swap(changes)
-        missed = []
-        for ending, fits in zip(open_ends, fitted, strict=True):
-            if fits:
-                self._tell(ending, ending.sent)
-            else:
-                missed.append(ending)
-        return missed
+        self._on_settled([(attempt, attempt.sent) for attempt, fits in zip(ended, fitted, strict=True) if fits])
+        return [attempt for attempt, fits in zip(ended, fitted, strict=True) if not fits]
 
-    async def _read(self, batch: list[Ending]) -> None:
-        ids = [ending.attempt.task.id for ending in batch]
+    async def _read(self, batch: list[Attempt]) -> None:
+        ids = [attempt.task.id for attempt in batch]
         try:
             tasks = await self._store.get(ids)
         except DamagedRecord as damage:
@@ -142,16 +129,14 @@ class Settler:
                 log.error("%s", damage)
                 tasks = [None]
             else:
-                for ending in batch:
-                    await self._read([ending])
+                for attempt in batch:
+                    await self._read([attempt])
                 return
-        for ending, task in zip(batch, tasks, strict=True):
-            ending.task = task
+        for attempt, task in zip(batch, tasks, strict=True):
+            attempt.latest = task
 
-    def _tell(self, ending: Ending, task: Task | None, why: str = "") -> None:
-        if task is None:
-            lost = ending.attempt.task
-            log.warning(
-                "task %s was not ended by this worker: %s", lost.id, why, extra={**about(lost), "event": "lost"}
-            )
-        self._on_settled(ending.attempt, task)
+
+def _lost(attempt: Attempt, why: str) -> tuple[Attempt, None]:
+    lost = attempt.task
+    log.warning("task %s was not ended by this worker: %s", lost.id, why, extra={**about(lost), "event": "lost"})
+    return attempt, None

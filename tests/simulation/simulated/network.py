@@ -199,6 +199,9 @@ class RemoteStore(Store):
     async def restore(self, piece, now):
         return await self._call("restore", piece, now)
 
+    async def reserved(self, wanted):
+        return await self._call("reserved", wanted)
+
     async def put_note(self, note, *, if_version=None):
         return await self._call("put_note", note, if_version=if_version)
 
