@@ -49,7 +49,9 @@ class Attempt(msgspec.Struct, eq=False):
     held_until: float
     """The moment of this process's own clock up to which the lease holds for certain."""
     claimed_at: float
+    begun: bool = False
     context: Context | None = None
+    """What its handler sees, for as long as it runs; that of a failed one is kept for those who want to know why."""
     running: asyncio.Task[None] | None = None
     stopped: Stop | None = None
     error: BaseException | None = None
@@ -87,7 +89,7 @@ class Attempt(msgspec.Struct, eq=False):
         if self.stopped is None or (self.stopped is Stop.Cancel and why is not Stop.Cancel):
             self.stopped = why
             # What has not begun looks for itself: asyncio drops a coroutine that is cancelled before its first step.
-            if self.running is not None and self.context is not None and not self.succeeded:
+            if self.running is not None and self.begun and not self.succeeded:
                 self.running.cancel()
 
     def end(self, task: Task, now: datetime) -> Task:

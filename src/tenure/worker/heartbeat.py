@@ -196,13 +196,14 @@ class Heartbeat:
                 self._on_cancel(attempt)
 
     def _renewal(self, attempt: Attempt) -> Renewal:
-        progress = attempt.context.take_progress() if attempt.context is not None else None
+        # The loop of the worker may be just about to end it.
+        progress = context.take_progress() if (context := attempt.context) is not None else None
         return Renewal(attempt.task.id, attempt.task.fence, self._lease, progress)
 
     async def _check(self, store: Store) -> None:
         """Between renewals: new progress, and requests to cancel."""
         held = list(self._held())
-        reporting = [attempt for attempt in held if attempt.context is not None and attempt.context.has_progress]
+        reporting = [attempt for attempt in held if (context := attempt.context) is not None and context.has_progress]
         await self._renew(store, reporting)
         if not held:
             return

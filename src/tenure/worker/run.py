@@ -295,9 +295,8 @@ class Run:
             self._end_unstarted(attempt, "its lease was over before it began" if late else "given back unstarted")
             self._start()
             return
-        attempt.context = context = Context(
-            attempt.task, self.worker.queue, attempt.task.cancel_requested, _holder=attempt
-        )
+        context = Context(attempt.task, self.worker.queue, attempt.task.cancel_requested, _holder=attempt)
+        attempt.begun, attempt.context = True, context
         timeout = attempt.timeout
         timer = None if timeout is None else self.loop.call_later(timeout, attempt.interrupt, Stop.Timeout)
         ends = self._observe_begin(attempt, context) if self.events.subscribers else None
@@ -315,6 +314,8 @@ class Run:
             # Nothing refers to itself from here on, so the memory is free as soon as the attempt is settled.
             attempt.running = None
             context.over()
+            if attempt.error is None:
+                attempt.context = None
             self.changed.set()
         if ending is None:
             self.context.copy().run(self._given_up, attempt)
@@ -405,7 +406,7 @@ class Run:
             context.kept = None
 
     def _lost(self, attempt: Attempt) -> None:
-        if self.events.listeners and attempt.context is not None:
+        if self.events.listeners and attempt.begun:
             self.events.emit([Lost(attempt.task)])
 
     # -- what others report
@@ -415,10 +416,11 @@ class Run:
 
     def _on_cancel(self, attempt: Attempt) -> None:
         """Tell the handler at once, and stop it after the grace if it does not listen."""
-        if attempt.context is None:
+        context = attempt.context
+        if context is None:
             self.loop.call_soon_threadsafe(attempt.interrupt, Stop.Cancel)
-        elif not attempt.context.cancel_requested:
-            attempt.context.cancel_requested = True
+        elif not context.cancel_requested:
+            context.cancel_requested = True
             self.loop.call_soon_threadsafe(
                 lambda: self.loop.call_later(self.worker.cancel_grace, attempt.interrupt, Stop.Cancel)
             )
@@ -430,7 +432,7 @@ class Run:
             if task is None:
                 self._lost(attempt)
                 continue
-            if attempt.context is not None:
+            if attempt.begun:
                 ended += 1
             if task.status is TaskStatus.Completed:
                 self._call_hooks("success", task)
