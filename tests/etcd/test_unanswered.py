@@ -86,7 +86,7 @@ async def test_a_change_that_never_arrived_is_made_after_all(store, far, way):
     way.cut()
     calling = asyncio.ensure_future(queue.submit("greet", 2))
     async with asyncio.timeout(20):
-        while not calling.done() and far._client._current < 2:
+        while not calling.done() and far._client.member < 2:
             await asyncio.sleep(0.01)
         way.heal()
         second = await calling
@@ -158,4 +158,16 @@ async def test_endpoints_that_are_away_are_passed_over(etcd_server, clock):
     store = EtcdStore(f"etcd://{away},{etcd_server.members[0].endpoint}/failover", clock)
     task = await Queue(store).submit("greet")
     assert (await read(store, task.id)).status == "pending"
+    await store.close()
+
+
+@pytest.mark.parametrize("together", range(1, 7))
+async def test_requests_that_fail_together_do_not_pass_over_a_member_that_is_there(etcd_server, clock, together):
+    from tenure.testing.etcd import free_port
+
+    dead, alive = f"127.0.0.1:{free_port()}", etcd_server.members[0].endpoint
+    store = EtcdStore(f"etcd://{dead},{alive},{dead}/together?timeout=3", clock)
+    answers = await asyncio.gather(*(store.get(["nobody"]) for _ in range(together)))
+    assert answers == [[None]] * together
+    assert store._client.endpoint == alive
     await store.close()

@@ -58,7 +58,8 @@ class Client:
         self.revision = 0
         self._channels: dict[str, grpc.aio.Channel] = {}
         self._calls: dict[tuple[str, str], Any] = {}
-        self._current = 0
+        self.member = 0
+        """Which one is asked at present; it only grows, so that each turn has a number of its own."""
         self._token: str | None = None
         self._login = asyncio.Lock()
         self._reading: set[asyncio.Future[Any]] = set()
@@ -71,8 +72,19 @@ class Client:
 
     @property
     def endpoint(self) -> str:
-        """The member that is asked at present."""
-        return self.address.endpoints[self._current % len(self.address.endpoints)]
+        """Where the member is that is asked at present."""
+        return self._endpoint(self.member)
+
+    def _endpoint(self, member: int) -> str:
+        return self.address.endpoints[member % len(self.address.endpoints)]
+
+    def leave(self, member: int) -> None:
+        """Ask the next member, unless somebody has left this one already.
+
+        Requests fail together when a member dies: if each of them went one further, they might all come back to it.
+        """
+        if self.member == member:
+            self.member += 1
 
     async def read(self, ops: Sequence[Any]) -> list[Any]:
         """The answers to reads of one moment. There may be more of them than one transaction takes: then of several."""
@@ -107,12 +119,13 @@ class Client:
 
     async def tell(self, path: str, request: Any) -> Any:
         """Make a request once."""
+        member = self.member
         try:
             return await self._authorized(path, request)
         except grpc.aio.AioRpcError as error:
-            trouble = explained(error, self.endpoint)
+            trouble = explained(error, self._endpoint(member))
             if is_away(error):
-                self._current += 1
+                self.leave(member)
                 raise Unanswered(str(trouble)) from error
             raise trouble from error
         except grpc.aio.UsageError as error:
@@ -142,13 +155,14 @@ class Client:
 
         A server before 3.5.5 falls over when a transaction that only reads is cancelled while it is at it.
         """
+        member = self.member
         reading = asyncio.ensure_future(_answer_to(call))
         self._reading.add(reading)
         reading.add_done_callback(self._read)
         done, _ = await asyncio.wait([reading], timeout=self.patience)
         if not done:
-            self._current += 1
-            msg = f"etcd at {self.endpoint} did not answer in time."
+            self.leave(member)
+            msg = f"etcd at {self._endpoint(member)} did not answer in time."
             raise Unanswered(msg)
         return reading.result()
 
@@ -192,10 +206,6 @@ class Client:
         )
         self._calls[endpoint, path] = made
         return made
-
-    def move_on(self) -> None:
-        """Ask the next member from now on."""
-        self._current += 1
 
     async def close(self) -> None:
         """Let go of all connections."""

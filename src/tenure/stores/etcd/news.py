@@ -84,12 +84,13 @@ class News:
         """Keep a watch, whatever happens to it."""
         pause = FIRST_PAUSE
         while True:
+            member = self._client.member
             try:
                 if await self._watch():
                     pause = FIRST_PAUSE
             except (StoreError, grpc.aio.AioRpcError, asyncio.InvalidStateError) as error:
                 log.debug("the watch broke, it is made anew: %s", error)
-                self._client.move_on()
+                self._client.leave(member)
             await asyncio.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE)
 

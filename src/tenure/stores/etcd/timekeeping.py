@@ -143,6 +143,7 @@ class Timekeeper:
 
     async def _sign_of_life(self) -> bool:
         """Renew the office; an error when it was lost."""
+        member = self._client.member
         try:
             call = self._client.call("Lease/LeaseKeepAlive")(metadata=await self._client.metadata())
             try:
@@ -152,7 +153,7 @@ class Timekeeper:
             finally:
                 call.cancel()
         except (grpc.aio.AioRpcError, TimeoutError, asyncio.InvalidStateError):
-            self._client.move_on()
+            self._client.leave(member)
             return False
         if answer is grpc.aio.EOF or answer.TTL <= 0:
             msg = "the office of the timekeeper has lapsed"
