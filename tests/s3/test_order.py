@@ -11,7 +11,7 @@ from tenure.stores.s3.shelves import in_parallel
 from tenure.submission import build
 from tenure.sweeper import Sweeper
 from tenure.task import TaskStatus
-from tenure.testing.conformance.steps import brought_to, claim, complete, everything, ids
+from tenure.testing.conformance.steps import ask, brought_to, claim, complete, everything, ids
 
 HOUR = timedelta(hours=1)
 
@@ -55,6 +55,15 @@ async def test_the_deadline_of_a_task_that_nobody_polls_is_seen_by_its_name(open
     assert ids(await Sweeper(stranger).sweep()) == [late.id]
     assert {kind: stranger.client.counts[kind] for kind in ("LIST", "GET", "PUT")} == {"LIST": 1, "GET": 1, "PUT": 1}
     assert (await stranger.get([late.id]))[0].status is TaskStatus.Expired
+
+
+async def test_tasks_that_two_producers_gave_one_number_are_settled_together(open_store, clock):
+    tasks = [await Queue(await open_store()).submit("greet", ttl=10) for _ in range(4)]
+    clock.advance(10)
+    answer = await ask(await open_store(), 1)
+    assert [(task.id, task.status) for task in answer.overdue] == [
+        (task_id, TaskStatus.Expired) for task_id in sorted(ids(tasks))
+    ]
 
 
 async def test_retention_reads_no_more_packs_than_it_empties(open_store, clock, monkeypatch):

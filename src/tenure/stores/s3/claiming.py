@@ -108,9 +108,9 @@ class Claims:
             if claimed and len(claimed) >= want.count:
                 break
         claimed.sort(key=_rank)
-        return Claimed(
-            [entry.task for entry in claimed], [late.task for late in sorted(overdue)], min(dues, default=None)
-        )
+        # Two producers may have given their tasks one number.
+        overdue.sort(key=lambda late: (late.since, late.order, late.task.id))
+        return Claimed([entry.task for entry in claimed], [late.task for late in overdue], min(dues, default=None))
 
     async def _claim_in(self, shard: int, want: Want, count: int) -> tuple[Taken, datetime | None]:
         front = await self._front(shard, count)
