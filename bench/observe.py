@@ -3,7 +3,8 @@
     python bench/observe.py            a few minutes; writes bench/results/observe.md
     python bench/observe.py --short    a quick look; writes nothing
 
-Each way is a process of its own on a file of its own. They drain in short rounds, because a shared machine has slow
+Each way is a producer and a worker on a file of its own, because what a producer leaves in the memory of its
+process would slow a worker down there. They drain in short rounds, because a shared machine has slow
 and fast minutes, and a way is compared with nothing on in the same round. Where a process happens to put its memory
 makes a difference of several per cent, so they begin anew several times. CPU time stands beside the rate.
 """
@@ -15,6 +16,7 @@ import asyncio
 import gc
 import json
 import logging
+import os
 import random
 import statistics
 import subprocess
@@ -49,7 +51,7 @@ def subscribe(queue: Queue, way: str, folder: Path) -> None:
     if way in ("logging", EVERYTHING):
         from tenure.observe.logging import JsonHandler, Logging
 
-        logging.getLogger().addHandler(JsonHandler((folder / "lines.json").open("w")))
+        logging.getLogger().addHandler(JsonHandler((folder / f"{os.getpid()}.json").open("w")))
         logging.getLogger().setLevel(logging.INFO)
         queue.observe(Logging())
     if way in ("prometheus", EVERYTHING):
@@ -83,41 +85,50 @@ def _provider(share: float) -> Any:
     return provider
 
 
-async def drain_when_told(way: str, folder: Path) -> None:
-    """For each line of the input, which says how many tasks: submit them, then measure their drain alone."""
+async def serve(role: str, way: str, folder: Path) -> None:
+    """Do something for each line of the input, which says with how many tasks, and answer with a line."""
     async with connect(f"sqlite:///{folder}/jobs.db") as queue:
         subscribe(queue, way, folder)
-        done = 0
         while line := await asyncio.to_thread(sys.stdin.readline):
-            tasks = int(line)
-            for first in range(0, tasks, BATCH):
-                # A trace for each task, as requests would have begun them.
-                await asyncio.gather(*(queue.submit(TYPE, reminder(number)) for number in range(first, first + BATCH)))
-            worker = Worker(queue, concurrency=CONCURRENCY)
-            worker.task(TYPE)(_run)
-            gc.collect()
-            gc.freeze()
-            begin, busy = time.monotonic(), time.process_time()
-            ended = await worker.run(until_idle=True)
-            took, used = time.monotonic() - begin, time.process_time() - busy
-            done += tasks
-            assert ended == tasks
-            assert (await queue.counts())["completed"] == done  # type: ignore[index]
-            print(json.dumps({"rate": tasks / took, "cpu": used / tasks * 1e6}), flush=True)
+            print(json.dumps(await ROLES[role](queue, int(line))), flush=True)
+
+
+async def submit(queue: Queue, tasks: int) -> dict[str, float]:
+    for first in range(0, tasks, BATCH):
+        # A trace for each task, as requests would have begun them.
+        await asyncio.gather(*(queue.submit(TYPE, reminder(number)) for number in range(first, first + BATCH)))
+    return {}
+
+
+async def drain(queue: Queue, tasks: int) -> dict[str, float]:
+    worker = Worker(queue, concurrency=CONCURRENCY)
+    worker.task(TYPE)(_run)
+    gc.collect()
+    gc.freeze()
+    begin, busy = time.monotonic(), time.process_time()
+    ended = await worker.run(until_idle=True)
+    took, used = time.monotonic() - begin, time.process_time() - busy
+    assert ended == tasks
+    assert (await queue.counts())["pending"] == 0  # type: ignore[index]
+    return {"rate": tasks / took, "cpu": used / tasks * 1e6}
+
+
+ROLES = {"submit": submit, "drain": drain}
 
 
 async def _run(input: Reminder) -> None:  # noqa: A002 - the contract's name
     pass
 
 
-class Drainer:
-    """A process that observes in one way and drains when it is told to."""
+class Served:
+    """A process of one role, which observes in one way."""
 
-    def __init__(self, way: str, folder: Path) -> None:
-        words = [sys.executable, __file__, "--drain", way, "--folder", str(folder)]
+    def __init__(self, role: str, way: str, folder: Path) -> None:
+        folder.mkdir(exist_ok=True)
+        words = [sys.executable, __file__, "--serve", role, "--way", way, "--folder", str(folder)]
         self._process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
-    def measure(self, tasks: int) -> dict[str, float]:
+    def ask(self, tasks: int) -> dict[str, float]:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         print(tasks, file=self._process.stdin, flush=True)
@@ -130,14 +141,27 @@ class Drainer:
         self._process.wait(60)
 
 
+class Drainer:
+    """A producer and a worker that observe in one way, on one file."""
+
+    def __init__(self, way: str, folder: Path) -> None:
+        self._producer, self._worker = (Served(role, way, folder) for role in ROLES)
+
+    def measure(self, tasks: int) -> dict[str, float]:
+        self._producer.ask(tasks)
+        return self._worker.ask(tasks)
+
+    def end(self) -> None:
+        self._producer.end()
+        self._worker.end()
+
+
 def measure(tasks: int, sets: int) -> dict[str, list[dict[str, float]]]:
     """What each way has measured in each round. The first one of new processes warms up and is left out."""
     measured: dict[str, list[dict[str, float]]] = {way: [] for way in WAYS}
     for number in range(sets):
         print(f"processes {number + 1} of {sets}", file=sys.stderr)
         with tempfile.TemporaryDirectory(prefix="tenure-bench-") as folder:
-            for way in WAYS:
-                (Path(folder) / way).mkdir()
             drainers = {way: Drainer(way, Path(folder) / way) for way in WAYS}
             for drainer in drainers.values():
                 drainer.measure(tasks)
@@ -154,11 +178,12 @@ def main() -> None:
     parser.add_argument("--short", action="store_true")
     parser.add_argument("--tasks", type=int, default=4000)
     parser.add_argument("--sets", type=int, default=12)
-    parser.add_argument("--drain", choices=list(WAYS), help=argparse.SUPPRESS)
+    parser.add_argument("--serve", choices=list(ROLES), help=argparse.SUPPRESS)
+    parser.add_argument("--way", choices=list(WAYS), help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     choices = parser.parse_args()
-    if choices.drain:
-        asyncio.run(drain_when_told(choices.drain, choices.folder))
+    if choices.serve:
+        asyncio.run(serve(choices.serve, choices.way, choices.folder))
         return
     tasks, sets = (2000, 1) if choices.short else (choices.tasks, choices.sets)
     page = _page(measure(tasks, sets), tasks, sets)
@@ -172,7 +197,7 @@ def _page(measured: dict[str, list[dict[str, float]]], tasks: int, sets: int) ->
     lines = ["# What it costs to observe", ""]
     lines += [f"- {name}: {value}" for name, value in about.items()]
     lines += [
-        f"- drain of {tasks:,} tasks from an SQLite file, one process for each way, concurrency {CONCURRENCY}, a handler that does nothing",
+        f"- drain of {tasks:,} tasks from an SQLite file, a producer and a worker for each way, concurrency {CONCURRENCY}, a handler that does nothing",
         f"- {sets * ROUNDS} rounds, in each all ways turn by turn in an order of chance; new processes after every {ROUNDS}",
         "- medians of the rounds; a share is the median of the shares of each round",
         f"- a look at whether anybody listens, where nobody does: {_unheard():.0f} ns, three of them per task",
