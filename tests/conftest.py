@@ -10,6 +10,9 @@ import pytest
 
 # Tests find the modules beside this file by name.
 sys.path.insert(0, str(Path(__file__).parent))
+# PostgreSQL is started as another user, which takes a fork, and gRPC's own handlers can break the child before it
+# becomes the server.
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
 
 from tenure.stores.postgres.migrating import scripts
 from tenure.testing import etcd
