@@ -32,6 +32,9 @@ class Load:
         self.stopping = True
         for worker in self.workers:
             worker.stop()
+        # After a failure the store may be away for good, and a producer insists.
+        for producer in self.producing:
+            producer.cancel()
         await asyncio.gather(*self.producing, *self.working, return_exceptions=True)
         for queue in self.queues:
             await queue.close()

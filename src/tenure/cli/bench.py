@@ -85,9 +85,11 @@ async def _in_bulk(queue: Queue, tasks: int) -> list[tuple[str, float, str]]:
 
 
 async def _drain(queue: Queue, tasks: int) -> list[tuple[str, float, str]]:
+    from tenure.task import TaskStatus
+
     del tasks
     worker = _worker(queue, [])
-    waiting = (await queue.counts(LANE))["pending"]  # type: ignore[index]
+    waiting = (await queue.counts(LANE))[TaskStatus.Pending]
     return [("drain", await _rate(waiting, worker.run(until_idle=True)), "tasks/s")]
 
 

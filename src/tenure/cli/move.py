@@ -183,10 +183,11 @@ def _address(word: str) -> str:
 
 async def _hold(out: Output, queue: Queue, wait: timedelta | None, reason: str) -> None:
     from tenure import transfer
+    from tenure.task import TaskStatus
 
     await transfer.pause_all(queue, reason)
     patience = PATIENCE if wait is None else wait
-    running = (await queue.counts())["running"]  # type: ignore[index]
+    running = (await queue.counts())[TaskStatus.Running]
     if running and patience:
         out.note(f"Waiting for {running} running tasks to end, for at most {patience.total_seconds():g} s.")
     await transfer.wait_for_running(queue, patience)

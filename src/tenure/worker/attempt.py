@@ -57,7 +57,7 @@ class Attempt(msgspec.Struct, eq=False):
     error: BaseException | None = None
     reason: str = "permanent"
     """Why it failed, in one word, for those who count."""
-    began: float = 0.0
+    timed_from: float = 0.0
     seconds: float | None = None
     """How long the handler took, if anybody wants to know."""
     output: msgspec.Raw = payload.NULL

@@ -395,11 +395,11 @@ class Run:
     def _observe_begin(self, attempt: Attempt, context: Context) -> Sequence[OnEnd]:
         under_way.set(context)
         ends = self.events.attempt_begins(context) if self.events.attempt_watchers else ()
-        attempt.began = surroundings.monotonic()
+        attempt.timed_from = surroundings.monotonic()
         return ends
 
     def _observe_end(self, attempt: Attempt, context: Context, ends: Sequence[OnEnd]) -> None:
-        attempt.seconds = surroundings.monotonic() - attempt.began
+        attempt.seconds = surroundings.monotonic() - attempt.timed_from
         for end in ends:
             self.events.tell(end, attempt.error)
         if attempt.error is None:

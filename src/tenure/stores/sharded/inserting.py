@@ -101,7 +101,7 @@ class Insertion:
                     self._bound(entry, task)
 
     def _bound(self, entry: Entry, task: Task) -> None:
-        """A shard that keeps a key's record and also answers for the id forgets where the task is: not before the key."""
+        """Where one shard has the key's record and answers for the id, it forgets both together: never the id first."""
         record, until = entry.reservation, task.remember_until
         if record is None or until is None or self.places.of_id(task.id) == entry.kept_at:
             return
