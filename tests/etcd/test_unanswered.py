@@ -1,6 +1,7 @@
 """A request that was not answered is looked up, never guessed at."""
 
 import asyncio
+import time
 
 import pytest
 from network import Way
@@ -8,6 +9,7 @@ from network import Way
 from tenure.errors import StoreUnavailable
 from tenure.queue import Queue
 from tenure.stores.etcd import EtcdStore
+from tenure.stores.etcd.client import Patience, Unanswered
 from tenure.testing.conformance.steps import claim_one, complete, everything, ids, read
 
 
@@ -58,6 +60,10 @@ async def note(queue, store):
     return lambda: queue.pause("mail")
 
 
+async def look(queue, store):
+    return lambda: queue.get("nobody")
+
+
 @pytest.mark.parametrize("what", [submit, take, end, note])
 async def test_a_change_whose_answer_was_lost_is_found_to_have_been_made_and_is_not_made_twice(store, far, way, what):
     queue = Queue(far)
@@ -94,6 +100,23 @@ async def test_a_change_that_never_arrived_is_made_after_all(store, far, way):
     assert [task.input for task in await everything(store)] == [2, 1]
 
 
+@pytest.mark.parametrize("what", [submit, take, end, note, look])
+async def test_a_process_that_stood_still_while_it_waited_asks_once_more(store, far, what, monkeypatch):
+    """Its time is over when it goes on, and nothing is wrong with the server."""
+    call = await what(Queue(far), far)
+    await far.get(["nobody"])
+    once = far._client._once
+
+    async def stand_still(path, request):
+        far._client._once = once
+        monkeypatch.setattr(time, "monotonic", lambda real=time.monotonic: real() + 3600)
+        raise Unanswered("Its deadline passed while we stood still.")
+
+    far._client._once = stand_still
+    await call()
+    assert len(await everything(store)) == (what not in (note, look))
+
+
 async def test_when_nobody_answers_in_time_the_error_says_so_and_the_request_can_be_made_again(store, far, way):
     queue = Queue(far)
     await queue.submit("greet", task_id="one")
@@ -114,7 +137,7 @@ async def test_a_transaction_that_was_given_up_cannot_take_place_later(store, cl
     writer = store._db.writer
     slot = writer._free[-1]
     expected = slot.revision
-    assert await writer._resolve(slot, "the number of a lost transaction", 1e12, StoreUnavailable("lost")) is None
+    assert await writer._resolve(slot, "the number of a lost transaction", Patience(3), Unanswered("lost")) is None
     assert slot.revision > expected
     assert (await queue.submit("greet")).created is True
     assert sum(lane.count for lane in await store.count()) == 2

@@ -1,15 +1,17 @@
-"""The random comparison with the model, with everything packed away as soon as it can be."""
+"""The random comparison with the model, in two states that short tests do not come to by themselves."""
 
 import os
 
 import pytest
 from hypothesis import settings
 
-from tenure.stores.s3 import S3Store, packing
+from tenure.stores.s3 import S3Store, packing, store
 from tenure.testing.conformance.machine import StoreMachine
 
 
 class TidyMachine(StoreMachine):
+    """Everything is packed away as soon as it can be."""
+
     new, packs = None, 0
 
     def open_store(self, clock):
@@ -23,6 +25,25 @@ class TidyMachine(StoreMachine):
 @pytest.mark.usefixtures("_tidy")
 class TestTidyMachine(TidyMachine.TestCase):
     settings = settings(StoreMachine.TestCase.settings, max_examples=int(os.environ.get("TENURE_MACHINE_RUNS", "10")))
+
+
+class QuietMachine(StoreMachine):
+    new = None
+
+    def open_store(self, clock):
+        return S3Store(self.new(), clock)
+
+
+@pytest.mark.usefixtures("_quiet")
+class TestQuietMachine(QuietMachine.TestCase):
+    settings = TestTidyMachine.settings
+
+
+@pytest.fixture
+def _quiet(new_s3, monkeypatch):
+    """The store believes that nothing has happened for long, and spares what requests it can."""
+    QuietMachine.new = staticmethod(new_s3)
+    monkeypatch.setattr(store, "QUIET", 0)
 
 
 @pytest.fixture

@@ -5,8 +5,9 @@ from datetime import timedelta
 import pytest
 from waiting import until, until_status, working
 
-from tenure import TaskStatus, Worker, connect
+from tenure import Queue, TaskStatus, Worker, connect
 from tenure.stores.base import Want
+from tenure.stores.memory import MemoryStore
 
 
 @pytest.fixture
@@ -111,3 +112,29 @@ async def test_a_task_of_a_killed_worker_is_run_by_another_after_the_lapse(clock
         clock.advance(30)
         assert await worker.run(until_idle=True) == 1
         assert await queue.result(task.id) == 2
+
+
+@pytest.mark.parametrize("forgets", [False, True], ids=["nothing to forget", "something to forget"])
+async def test_where_looks_are_paid_for_a_worker_that_found_nothing_to_forget_waits_before_it_looks_again(forgets):
+    looks = []
+
+    class Paid(MemoryStore):
+        prune_interval = 3600.0
+
+        async def overdue(self, now, limit):
+            looks.append("sweep")
+            return await super().overdue(now, limit)
+
+        async def prune(self, ended_before, now, limit):
+            looks.append("prune")
+            return int(forgets)
+
+    worker = Worker(Queue(Paid()), sweep_interval=0.001)
+
+    @worker.task("job")
+    async def job(input): ...
+
+    async with working(worker):
+        await until(lambda: looks.count("sweep") >= 5)
+    expected = ["sweep", "prune", "sweep", "prune"] if forgets else ["sweep", "prune", "sweep", "sweep"]
+    assert looks[:4] == expected

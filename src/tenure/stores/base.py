@@ -189,6 +189,8 @@ class Store(ABC):
     """Seconds after which an idle worker looks for tasks by itself; longer where each look is paid for."""
     sweep_interval: float = 5.0
     """Seconds between two sweeps of a worker."""
+    prune_interval: float = 0.0
+    """Seconds for which a worker that found nothing to forget does not look again; longer where each look is paid for."""
 
     async def open(self) -> None:  # noqa: B027 - most stores have nothing to do here
         """Set up what is not there yet. `connect` calls it once, before anything else."""

@@ -105,7 +105,8 @@ class FaultyStore(Store):
 
     def __init__(self, store: Store, seed: int = 0, plan: FaultPlan = ()) -> None:
         self.store = store
-        self.size_limit, self.poll, self.sweep_interval = store.size_limit, store.poll, store.sweep_interval
+        self.size_limit, self.poll = store.size_limit, store.poll
+        self.sweep_interval, self.prune_interval = store.sweep_interval, store.prune_interval
         self._trouble = _Trouble(seed, tuple(plan))
 
     @property

@@ -460,12 +460,15 @@ class Run:
     # -- helpers
 
     async def _sweep_now_and_then(self) -> None:
+        clock = asyncio.get_running_loop().time
+        prune_at = 0.0
         while True:
             await asyncio.sleep(self.worker.sweep_interval * random.uniform(0.5, 1))  # noqa: S311
             self._give_back("waited too long for a free slot", older_than=BUFFER_PATIENCE)
             try:
                 await self.sweeper.sweep()
-                await self.sweeper.prune()
+                if clock() >= prune_at and not await self.sweeper.prune():
+                    prune_at = clock() + self.store.prune_interval
             except (StoreError, DamagedRecord) as error:
                 log.debug("sweep failed, the next one may not: %s", error)
 

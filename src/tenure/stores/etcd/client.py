@@ -44,10 +44,27 @@ _OPTIONS = (
 )
 PAUSE = 0.05
 """Seconds between two tries, so that a cluster without a leader is not flooded."""
+TRIES = 3
+"""So many tries a request gets at least: a process that stood still finds its time over, and a healthy server."""
 
 
 class Unanswered(StoreUnavailable):
     """Nobody can tell from this alone whether the request took effect."""
+
+
+class Patience:
+    """How long one answer is waited for."""
+
+    def __init__(self, seconds: float) -> None:
+        self._until = time.monotonic() + seconds
+        self._tries = 0
+
+    async def bear(self, error: Unanswered) -> None:
+        """Wait a moment before the next try; raises the error when there shall be none."""
+        self._tries += 1
+        if self._tries >= TRIES and time.monotonic() + PAUSE >= self._until:
+            raise error
+        await asyncio.sleep(PAUSE)
 
 
 class Client:
@@ -68,7 +85,7 @@ class Client:
     @property
     def patience(self) -> float:
         """Seconds that one member gets for one answer."""
-        return self.address.timeout / 3
+        return self.address.timeout / TRIES
 
     @property
     def endpoint(self) -> str:
@@ -108,14 +125,12 @@ class Client:
 
     async def ask(self, path: str, request: Any) -> Any:
         """Make a request that does no harm when it is made twice, until a member answers or patience ends."""
-        deadline = time.monotonic() + self.address.timeout
+        patience = Patience(self.address.timeout)
         while True:
             try:
                 return await self.tell(path, request)
-            except Unanswered:
-                if time.monotonic() + PAUSE >= deadline:
-                    raise
-                await asyncio.sleep(PAUSE)
+            except Unanswered as error:
+                await patience.bear(error)
 
     async def tell(self, path: str, request: Any) -> Any:
         """Make a request once."""

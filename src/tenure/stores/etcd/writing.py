@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
-import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -22,7 +21,7 @@ import msgspec
 
 from tenure.errors import StoreUnavailable
 from tenure.stores.base import Count
-from tenure.stores.etcd.client import PAUSE, TXN, Client, Unanswered
+from tenure.stores.etcd.client import TXN, Client, Patience, Unanswered
 from tenure.stores.etcd.layout import Layout, after
 from tenure.stores.etcd.requests import Txn, answers, delete, get, nested, put, unmodified, walk
 from tenure.task import Task, TaskStatus
@@ -108,7 +107,7 @@ class Writer:
             return outcome
 
     async def _commit(self, batch: Batch, slot: Slot) -> Outcome:
-        deadline = time.monotonic() + self._client.address.timeout
+        patience = Patience(self._client.address.timeout)
         ops = batch.ops()
         while True:
             self.transactions += 1
@@ -124,7 +123,7 @@ class Writer:
             try:
                 response = await self._client.tell(TXN, request)
             except Unanswered as error:
-                revision = await self._resolve(slot, number, deadline, error)
+                revision = await self._resolve(slot, number, patience, error)
                 if revision is None:
                     continue
                 slot.revision, slot.counts = revision, counts
@@ -138,12 +137,10 @@ class Writer:
             # The slot was taken for abandoned and added up: begin a new one.
             slot.key, slot.revision, slot.counts = self._new_slot().key, 0, Counter()
 
-    async def _resolve(self, slot: Slot, number: str, deadline: float, error: Unanswered) -> int | None:
+    async def _resolve(self, slot: Slot, number: str, patience: Patience, error: Unanswered) -> int | None:
         """Find out whether a transaction took place: its revision, or None after making sure that it never will."""
         while True:
-            if time.monotonic() + PAUSE >= deadline:
-                raise error
-            await asyncio.sleep(PAUSE)
+            await patience.bear(error)
             mine = secrets.token_hex(8)
             request = Txn(
                 compare=[unmodified(slot.key, slot.revision)],

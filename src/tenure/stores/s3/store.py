@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
@@ -56,8 +55,6 @@ TIMEOUT = 30.0
 """Seconds for one answer. Some servers let the losers of a race for a name wait for several."""
 QUIET = 2.0
 """When polls are this many seconds apart, nothing has happened for ten times as long."""
-PRUNE_QUIET = 300.0
-"""Seconds for which a quiet store is not pruned again, when there was nothing to prune."""
 
 
 class _Known:
@@ -79,6 +76,7 @@ class S3Store(Store):
     size_limit = 1_000_000
     poll = 6.0
     sweep_interval = 60.0
+    prune_interval = 300.0
 
     def __init__(
         self,
@@ -100,7 +98,6 @@ class S3Store(Store):
         self._given_clock = clock
         self._clock = clock or self.client.clock.now
         self._poll = Poll(longest=self.poll)
-        self._prune_again = 0.0
         self._opening = asyncio.Lock()
         self._tidying: set[asyncio.Task[None]] = set()
         self._noting: set[asyncio.Task[None]] = set()
@@ -212,11 +209,7 @@ class S3Store(Store):
 
     async def prune(self, ended_before: Mapping[TaskStatus, datetime], now: datetime, limit: int) -> int:
         await self.open()
-        if self._quiet() and time.monotonic() < self._prune_again:
-            return 0
-        forgotten = await self._pruning.prune(ended_before, now, limit)
-        self._prune_again = 0.0 if forgotten else time.monotonic() + PRUNE_QUIET
-        return forgotten
+        return await self._pruning.prune(ended_before, now, limit)
 
     def _quiet(self) -> bool:
         """Whether nothing has happened for a while, so that looks which cost requests can wait."""

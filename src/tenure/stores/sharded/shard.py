@@ -28,7 +28,8 @@ class Shard(Store):
         self.number = number
         self.store = store
         self.url = url
-        self.size_limit, self.poll, self.sweep_interval = store.size_limit, store.poll, store.sweep_interval
+        self.size_limit, self.poll = store.size_limit, store.poll
+        self.sweep_interval, self.prune_interval = store.sweep_interval, store.prune_interval
         self.name = f"{name_of(number)} ({without_password(url)})"
         self.health = health or Health(self.name)
         self.expected: Seat | None = None

@@ -57,6 +57,7 @@ class ShardedStore(Store):
         self.size_limit = min(shard.size_limit for shard in self.shards)
         self.poll = max(shard.poll for shard in self.shards)
         self.sweep_interval = max(shard.sweep_interval for shard in self.shards)
+        self.prune_interval = max(shard.prune_interval for shard in self.shards)
         self._strays = strays or Strays(self.places)
         self._own = self.shards
         """Those that are closed with it: a twin shares shards that need none."""
