@@ -18,7 +18,7 @@ async def writer(tmp_path):
     commits = []
     thread = WriterThread(tmp_path / "jobs.db", "writer-under-test", lambda: commits.append(1))
     thread.commits = commits
-    thread.submit(lambda db: db.execute("CREATE TABLE words (word TEXT PRIMARY KEY) STRICT")).result()
+    await thread.call(lambda db: db.execute("CREATE TABLE words (word TEXT PRIMARY KEY) STRICT"))
     commits.clear()
     yield thread
     thread.close()
@@ -32,17 +32,17 @@ def say(word):
     return work
 
 
-def words(writer):
-    return writer.submit(lambda db: [word for (word,) in db.execute("SELECT word FROM words ORDER BY rowid")]).result()
+async def words(writer):
+    return await writer.call(lambda db: [word for (word,) in db.execute("SELECT word FROM words ORDER BY rowid")])
 
 
 async def together(writer, *work):
     """Hand in calls while the writer is held up, so that they are one group."""
     free = threading.Event()
-    held_up = writer.submit(lambda _: free.wait())
-    answers = [asyncio.wrap_future(writer.submit(each)) for each in work]
+    held_up = writer.call(lambda _: free.wait())
+    answers = [writer.call(each) for each in work]
     free.set()
-    await asyncio.wrap_future(held_up)
+    await held_up
     return await asyncio.gather(*answers, return_exceptions=True)
 
 
@@ -62,14 +62,14 @@ async def test_a_call_that_fails_takes_no_other_with_it_and_leaves_nothing(write
     calls.insert(place, fail)
     answers = await together(writer, *calls)
     assert isinstance(answers.pop(place), ValueError)
-    assert answers == words(writer) == [f"{number}" for number in range(6)]
+    assert answers == await words(writer) == [f"{number}" for number in range(6)]
 
 
 async def test_of_two_calls_that_cannot_both_be_the_first_one_wins(writer):
     first, second = await together(writer, say("same"), say("same"))
     assert first == "same"
     assert isinstance(second, Exception)
-    assert words(writer) == ["same"]
+    assert await words(writer) == ["same"]
 
 
 async def test_each_of_many_that_fail_is_told_its_own_reason(writer):
@@ -83,12 +83,45 @@ async def test_each_of_many_that_fail_is_told_its_own_reason(writer):
     assert [answer.args for answer in answers] == [(number,) for number in range(9)]
 
 
+async def test_calls_of_several_event_loops_share_a_commit_and_each_hears_in_its_own(writer):
+    busy, free = threading.Event(), threading.Event()
+    held_up = writer.call(lambda _: busy.set() or free.wait())
+    await asyncio.to_thread(busy.wait)
+
+    async def elsewhere():
+        return await writer.call(say("elsewhere"))
+
+    other = asyncio.create_task(asyncio.to_thread(asyncio.run, elsewhere()))
+    while writer._calls.qsize() < 1:
+        await asyncio.sleep(0.001)
+    here = writer.call(say("here"))
+    free.set()
+    await held_up
+    assert (await here, await other) == ("here", "elsewhere")
+    assert len(writer.commits) == 1
+
+
+async def test_a_caller_whose_event_loop_is_gone_holds_up_nobody(writer):
+    free = threading.Event()
+    held_up = writer.call(lambda _: free.wait())
+
+    async def leave():
+        writer.call(say("left behind"))
+
+    await asyncio.to_thread(asyncio.run, leave())
+    here = writer.call(say("here"))
+    free.set()
+    await held_up
+    assert await here == "here"
+    assert await words(writer) == ["left behind", "here"]
+
+
 async def test_when_the_file_stays_locked_all_are_told_and_nobodys_work_is_run(writer, tmp_path, monkeypatch):
     monkeypatch.setattr("tenure.stores.sqlite.connection.LOCK_PATIENCE", 0.05)
     begun = []
     with contextlib.closing(sqlite3.connect(tmp_path / "jobs.db", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
-        calls = [asyncio.wrap_future(writer.submit(lambda _: begun.append(1))) for _ in range(8)]
+        calls = [writer.call(lambda _: begun.append(1)) for _ in range(8)]
         told = await asyncio.gather(*calls, return_exceptions=True)
         other.execute("ROLLBACK")
     assert begun == []

@@ -8,7 +8,6 @@ import queue
 import sqlite3
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -34,16 +33,11 @@ class ConnectionThread:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
-    async def call(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Run `work` with the connection and await its answer."""
-        result: T = await asyncio.wrap_future(self.submit(work))
-        return result
-
-    def submit(self, work: Callable[[sqlite3.Connection], T]) -> Future[T]:
-        """Queue `work`; the answer comes after it is durable."""
+    def call(self, work: Callable[[sqlite3.Connection], T]) -> asyncio.Future[T]:
+        """Queue `work`, which gets the connection; the answer comes after it is durable."""
         return self._put(_Call(work))
 
-    def _put(self, call: _Call) -> Future[Any]:
+    def _put(self, call: _Call) -> asyncio.Future[Any]:
         with self._closing:
             if self._closed:
                 msg = f"The store on {self._path} is closed. Connect again."
@@ -77,13 +71,25 @@ class ConnectionThread:
                 # Whatever it was: this thread must live on, and nobody may wait for an answer that never comes.
                 for call in group:
                     call.error = call.error or error
-                    call.finish(self._path)
+                self._answer(group)
         self._connection.close()
 
     def _serve(self, group: list[_Call]) -> None:
         for call in group:
             call.read(call.work, self._connection, self._path)
-            call.finish(self._path)
+            self._answer([call])
+
+    def _answer(self, group: list[_Call]) -> None:
+        """Wake each event loop once, however many of its calls there are."""
+        by_loop: dict[asyncio.AbstractEventLoop, list[_Call]] = {}
+        for call in group:
+            if isinstance(call.error, sqlite3.Error):
+                call.error = explained(call.error, self._path)
+            by_loop.setdefault(call.loop, []).append(call)
+        for loop, calls in by_loop.items():
+            # A loop that was closed meanwhile has nobody left who waits.
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(_finish, calls)
 
 
 class WriterThread(ConnectionThread):
@@ -96,12 +102,11 @@ class WriterThread(ConnectionThread):
         self._on_commit = on_commit
         super().__init__(path, name)
 
-    async def call_if_needed(
+    def call_if_needed(
         self, look: Callable[[sqlite3.Connection], T | None], work: Callable[[sqlite3.Connection], T]
-    ) -> T:
+    ) -> asyncio.Future[T]:
         """Look without the write lock first; run `work` only if the look gave no answer."""
-        result: T = await asyncio.wrap_future(self._put(_Call(work, look)))
-        return result
+        return self._put(_Call(work, look))
 
     def _serve(self, group: list[_Call]) -> None:
         group = [call for call in group if not self._answered_by_a_look(call)]
@@ -114,7 +119,7 @@ class WriterThread(ConnectionThread):
         call.read(call.look, self._connection, self._path)
         if call.error is None and call.result is None:
             return False
-        call.finish(self._path)
+        self._answer([call])
         return True
 
     def _commit(self, group: list[_Call]) -> None:
@@ -144,8 +149,7 @@ class WriterThread(ConnectionThread):
                 call.error = error
             if is_full(error):
                 self._make_room()
-        for call in group:
-            call.finish(self._path)
+        self._answer(group)
 
     def _make_room(self) -> None:
         """The log may hold much that is already in the file, or can go there without making it longer."""
@@ -155,9 +159,9 @@ class WriterThread(ConnectionThread):
 
 class _Call:
     def __init__(self, work: Work, look: Work | None = None) -> None:
-        self.work = work
-        self.look = look
-        self.answer: Future[Any] = Future()
+        self.work, self.look = work, look
+        self.loop = asyncio.get_running_loop()
+        self.answer: asyncio.Future[Any] = self.loop.create_future()
         self.result: Any = None
         self.error: BaseException | None = None
 
@@ -168,12 +172,12 @@ class _Call:
         except BaseException as error:
             self.error = error
 
-    def finish(self, path: Path) -> None:
-        if self.answer.done() or not self.answer.set_running_or_notify_cancel():
-            return
-        if isinstance(self.error, sqlite3.Error):
-            self.answer.set_exception(explained(self.error, path))
-        elif self.error is not None:
-            self.answer.set_exception(self.error)
+
+def _finish(calls: list[_Call]) -> None:
+    for call in calls:
+        if call.answer.done():
+            continue
+        if call.error is not None:
+            call.answer.set_exception(call.error)
         else:
-            self.answer.set_result(self.result)
+            call.answer.set_result(call.result)
