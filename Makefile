@@ -10,7 +10,7 @@ demo: $(VENV)/.installed
 
 test:
 	$(MAKE) --output-sync=target -j2 lint unit
-	$(BIN)/python -m pytest -n 2 --ignore=tests/unit
+	$(BIN)/python -m pytest -n 3 --ignore=tests/unit
 
 lint: $(VENV)/.tested
 	$(BIN)/python -m ruff check .
