@@ -9,13 +9,17 @@ from tenure.stores.s3 import S3Store, packing, store
 from tenure.testing.conformance.machine import StoreMachine
 
 
-class TidyMachine(StoreMachine):
-    """Everything is packed away as soon as it can be."""
-
-    new, packs = None, 0
+class BucketMachine(StoreMachine):
+    new = None
 
     def open_store(self, clock):
         return S3Store(self.new(), clock)
+
+
+class TidyMachine(BucketMachine):
+    """Everything is packed away as soon as it can be."""
+
+    packs = 0
 
     def teardown(self):
         TidyMachine.packs += len(self.run(self.store.bucket.names("done/")))
@@ -27,28 +31,22 @@ class TestTidyMachine(TidyMachine.TestCase):
     settings = settings(StoreMachine.TestCase.settings, max_examples=int(os.environ.get("TENURE_MACHINE_RUNS", "10")))
 
 
-class QuietMachine(StoreMachine):
-    new = None
-
-    def open_store(self, clock):
-        return S3Store(self.new(), clock)
-
-
 @pytest.mark.usefixtures("_quiet")
-class TestQuietMachine(QuietMachine.TestCase):
+class TestQuietMachine(BucketMachine.TestCase):
+    """The store believes that nothing has happened for long, and spares what requests it can."""
+
     settings = TestTidyMachine.settings
 
 
 @pytest.fixture
 def _quiet(new_s3, monkeypatch):
-    """The store believes that nothing has happened for long, and spares what requests it can."""
-    QuietMachine.new = staticmethod(new_s3)
+    BucketMachine.new = staticmethod(new_s3)
     monkeypatch.setattr(store, "QUIET", 0)
 
 
 @pytest.fixture
 def _tidy(new_s3, monkeypatch):
-    TidyMachine.new = staticmethod(new_s3)
+    BucketMachine.new = staticmethod(new_s3)
     monkeypatch.setattr(packing, "MANY_SEGMENTS", 1)
     monkeypatch.setattr(packing, "MANY_TASKS", 1)
     monkeypatch.setattr(packing, "PACK", 3)
