@@ -4,10 +4,12 @@ import asyncio
 import contextlib
 import sqlite3
 import threading
+from datetime import timedelta
 
 import pytest
 
 from tenure.errors import StoreUnavailable
+from tenure.stores.base import Want
 from tenure.stores.sqlite import SqliteStore
 from tenure.stores.sqlite.threads import WriterThread
 
@@ -126,3 +128,54 @@ async def test_when_the_file_stays_locked_all_are_told_and_nobodys_work_is_run(w
         other.execute("ROLLBACK")
     assert begun == []
     assert {type(error) for error in told} == {StoreUnavailable}
+
+
+async def test_lazy_calls_that_only_read_need_no_lock_and_tell_nobody(writer, tmp_path):
+    with contextlib.closing(sqlite3.connect(tmp_path / "jobs.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        assert await asyncio.wait_for(writer.call_lazily(lambda db: db.execute("SELECT 1").fetchone()), 30) == (1,)
+        other.execute("ROLLBACK")
+    assert writer.commits == []
+
+
+async def test_a_lazy_call_that_writes_is_committed_like_any_other(writer):
+    assert await writer.call_lazily(say("hello")) == "hello"
+    assert len(writer.commits) == 1
+    assert await words(writer) == ["hello"]
+
+
+async def test_a_lazy_call_that_was_overtaken_between_reading_and_writing_sees_what_the_others_wrote(writer, tmp_path):
+    seen = []
+
+    def add_one(db):
+        (count,) = db.execute("SELECT count(*) FROM words").fetchone()
+        seen.append(count)
+        if len(seen) == 1:
+            with contextlib.closing(sqlite3.connect(tmp_path / "jobs.db", isolation_level=None)) as other:
+                other.execute("INSERT INTO words VALUES ('faster')")
+        return say(f"word {count}")(db)
+
+    assert await writer.call_lazily(add_one) == "word 1"
+    assert seen == [0, 1]
+    assert await words(writer) == ["faster", "word 1"]
+
+
+async def test_a_lazy_call_that_fails_leaves_nothing(writer):
+    def fail(db):
+        say("half")(db)
+        msg = "no"
+        raise ValueError(msg)
+
+    with pytest.raises(ValueError, match="no"):
+        await writer.call_lazily(fail)
+    assert await words(writer) == []
+
+
+async def test_an_idle_claim_does_not_wait_for_whoever_writes(tmp_path):
+    store = SqliteStore(tmp_path / "jobs.db")
+    with contextlib.closing(sqlite3.connect(tmp_path / "jobs.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        want = Want("w1", ("default",), {"greet": None}, 1, timedelta(seconds=60))
+        assert (await asyncio.wait_for(store.claim(want), 30)).tasks == []
+        other.execute("ROLLBACK")
+    await store.close()

@@ -3,19 +3,21 @@
 import asyncio
 import contextlib
 import hashlib
+import itertools
 import sqlite3
 import subprocess
 import sys
 import tempfile
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import pytest
 
 from tenure import InvalidURL, StoreError, StoreTooNew, StoreUnusable, Worker, connect, lifecycle
 from tenure.stores.sql import migrations
-from tenure.stores.sqlite import SqliteStore
+from tenure.stores.sqlite import SqliteStore, connection
 from tenure.stores.sqlite.connection import PACKAGE, scripts
 from tenure.task import encode
 
@@ -206,6 +208,21 @@ async def test_a_lock_that_is_never_given_back_is_an_error_that_says_what_to_loo
             await queue.submit("job", None)
         own.close()
         assert (await queue.submit("job", None)).created
+
+
+def test_a_process_that_stood_still_while_it_waited_for_a_lock_tries_again(path, monkeypatch):
+    hours = itertools.count(step=3600)
+    monkeypatch.setattr(connection, "time", SimpleNamespace(monotonic=lambda: next(hours), sleep=lambda _: next(hours)))
+    locked = sqlite3.OperationalError("database is locked")
+    locked.sqlite_errorcode = sqlite3.SQLITE_BUSY
+    answers = iter([locked, locked, locked, "done"])
+
+    def attempt():
+        if isinstance(answer := next(answers), Exception):
+            raise answer
+        return answer
+
+    assert connection.patiently(attempt, path) == "done"
 
 
 async def test_a_closed_store_says_so(queue):

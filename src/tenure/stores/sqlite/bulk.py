@@ -15,6 +15,8 @@ from functools import cache
 from itertools import chain
 from typing import Any, TypeVar
 
+import msgspec
+
 LARGEST = 512
 
 T = TypeVar("T")
@@ -24,8 +26,22 @@ def run_many(db: sqlite3.Connection, statement: str, rows: Sequence[tuple[Any, .
     """Run a statement that contains `VALUES (?, …)` once for many rows; returns how many rows it changed."""
     changed = 0
     for piece in pieces(rows):
-        changed += db.execute(repeated(statement, len(piece)), list(chain.from_iterable(piece))).rowcount
+        changed += run_once(db, statement, piece).rowcount
     return changed
+
+
+def run_once(db: sqlite3.Connection, statement: str, piece: Sequence[tuple[Any, ...]]) -> sqlite3.Cursor:
+    """The same for one piece."""
+    return db.execute(repeated(statement, len(piece)), list(chain.from_iterable(piece)))
+
+
+def listed(values: Sequence[int] | Sequence[str]) -> str:
+    """Numbers or ids as the JSON array that a statement takes with `json_each`.
+
+    >>> listed([1, 2]), listed(["a"])
+    ('[1,2]', '["a"]')
+    """
+    return msgspec.json.encode(values).decode()
 
 
 def pieces(rows: Sequence[T]) -> Iterator[Sequence[T]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -12,12 +11,13 @@ from typing import Any
 
 import msgspec
 
+from tenure import lifecycle
 from tenure.errors import DamagedRecord
 from tenure.lifecycle import Completed, Running, later
 from tenure.payload import NULL
 from tenure.stores.base import Change, Hold, Renewal, remembered
-from tenure.stores.sqlite.bulk import run_many
-from tenure.stores.sqlite.records import Lane, count, let_next_go, load, set_aside, statement
+from tenure.stores.sqlite.bulk import listed, run_many
+from tenure.stores.sqlite.records import ANOTHER, Lane, count, in_row, is_large, let_next_go, load, set_aside, statement
 from tenure.task import OPEN, Task, TaskStatus, encode
 from tenure.times import to_micros
 
@@ -34,27 +34,35 @@ def swap(db: sqlite3.Connection, changes: Sequence[Change]) -> list[bool]:
     Most tasks are claimed once and complete: of those, columns can say all that happened.
     """
     finished: defaultdict[tuple[int, datetime | None], list[str]] = defaultdict(list)
-    returned, changed = [], []
+    returned: list[tuple[Any, ...]] = []
+    changed: list[Change] = []
     for change in changes:
         before, after = change.before, change.after
         if after.status is not Completed or before.status is not Running or before.progress is not None:
-            changed.append(_swap_row(change))
+            changed.append(change)
         elif after.output_json is not NULL:
             returned.append(_return_row(change))
         else:
             finished[before.version, after.completed_at].append(after.id)
-    number = run_many(db, statement("return"), returned) + run_many(db, statement("swap"), changed)
+    rows, large = _versions(changed)
+    number = run_many(db, statement("return"), returned) + run_many(db, statement("swap"), rows)
     for (version, moment), ids in finished.items():
-        number += db.execute(statement("finish"), (_stamp(moment), version, json.dumps(ids))).rowcount
+        number += db.execute(statement("finish"), (_stamp(moment), version, listed(ids))).rowcount
     if number != len(changes):
         raise Misfit
+    run_many(db, statement("keep_anew"), large)
     _follow(db, changes)
     return [True] * len(changes)
 
 
 def swap_each(db: sqlite3.Connection, changes: Sequence[Change]) -> list[bool]:
     """Replace the versions that fit, one by one."""
-    done = [db.execute(statement("swap"), _swap_row(change)).rowcount == 1 for change in changes]
+    done = []
+    for change in changes:
+        (row,), large = _versions([change])
+        done.append(db.execute(statement("swap"), row).rowcount == 1)
+        if done[-1]:
+            run_many(db, statement("keep_anew"), large)
     _follow(db, [change for change, fitted in zip(changes, done, strict=True) if fitted])
     return done
 
@@ -67,9 +75,13 @@ def _follow(db: sqlite3.Connection, made: Sequence[Change]) -> None:
         counts[queue, type_, was] -= number
         counts[queue, type_, is_] += number
     count(db, counts)
-    for key in {one.after.ordering_key: None for one in made if one.before.status in OPEN or one.after.status in OPEN}:
-        if key is not None:
-            let_next_go(db, key)
+    keys = {
+        key: None
+        for one in made
+        if (key := one.after.ordering_key) is not None and (one.before.status in OPEN or one.after.status in OPEN)
+    }
+    for key in keys:
+        let_next_go(db, key)
 
 
 def renew(db: sqlite3.Connection, renewals: Sequence[Renewal], now: datetime) -> list[Hold]:
@@ -94,8 +106,8 @@ def renew(db: sqlite3.Connection, renewals: Sequence[Renewal], now: datetime) ->
 
 
 def _asked_to_stop(db: sqlite3.Connection, ids: list[str]) -> set[str]:
-    (found,) = db.execute(statement("asked_to_stop"), (json.dumps(ids),)).fetchone()
-    return set(json.loads(found))
+    (found,) = db.execute(statement("asked_to_stop"), (listed(ids),)).fetchone()
+    return set(msgspec.json.decode(found))
 
 
 def overdue(db: sqlite3.Connection, now: datetime, limit: int) -> tuple[list[Task], list[tuple[int, DamagedRecord]]]:
@@ -105,7 +117,10 @@ def overdue(db: sqlite3.Connection, now: datetime, limit: int) -> tuple[list[Tas
     tasks, damages = [], []
     for row in sorted(rows, key=lambda row: (row[3], row[0]))[:limit]:
         try:
-            tasks.append(load(row))
+            task = load(row[:-1])
+            if task.ordering_key != row[-1] or lifecycle.overdue(task, now) is None:
+                raise DamagedRecord(task.id, ANOTHER)
+            tasks.append(task)
         except DamagedRecord as damage:
             damages.append((row[0], damage))
     return tasks, damages
@@ -140,7 +155,8 @@ def _delete(db: sqlite3.Connection, ended: list[tuple[int, Task]], now: datetime
     run_many(
         db, statement("set_stone"), [(task.id, to_micros(task.remember_until or now), encode(task)) for task in stones]
     )
-    db.execute(statement("delete_tasks"), (json.dumps([seq for seq, _ in ended]),))
+    for name in ("delete_tasks", "delete_records"):
+        db.execute(statement(name), (listed([seq for seq, _ in ended]),))
     run_many(db, statement("delete_tags"), [(tag, seq) for seq, task in ended for tag in task.tags])
     count(db, Counter({lane: -number for lane, number in Counter(_lane(task) for _, task in ended).items()}))
 
@@ -158,7 +174,15 @@ def _stamp(moment: datetime | None) -> int | None:
     return None if moment is None else to_micros(moment)
 
 
-def _swap_row(change: Change) -> tuple[Any, ...]:
+def _versions(changes: Sequence[Change]) -> tuple[list[tuple[Any, ...]], list[tuple[str, bytes]]]:
+    """The rows of the next versions, and the records that are too large for them."""
+    records = [encode(change.after) for change in changes]
+    rows = [_swap_row(change, in_row(record)) for change, record in zip(changes, records, strict=True)]
+    pairs = zip(changes, records, strict=True)
+    return rows, [(change.after.id, record) for change, record in pairs if is_large(record)]
+
+
+def _swap_row(change: Change, record: bytes) -> tuple[Any, ...]:
     before, task = change.before, change.after
     return (
         task.version,
@@ -171,7 +195,7 @@ def _swap_row(change: Change) -> tuple[Any, ...]:
         _stamp(task.ended_at),
         task.worker_id,
         task.cancel_requested,
-        encode(task),
+        record,
         task.id,
         before.version,
         to_micros(before.lease_expires_at) if change.if_unrenewed and before.lease_expires_at else None,

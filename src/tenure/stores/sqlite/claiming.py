@@ -12,6 +12,7 @@ from typing import Any
 from tenure import lifecycle
 from tenure.errors import DamagedRecord
 from tenure.stores.base import PAUSE, Change, Claimed, Want, can_claim, paused_queues
+from tenure.stores.sqlite.bulk import listed
 from tenure.stores.sqlite.changing import Swap, overdue
 from tenure.stores.sqlite.records import ANOTHER, Lane, count, notes, set_aside, statement
 from tenure.task import Task, decode, decode_many
@@ -40,18 +41,9 @@ def take(db: sqlite3.Connection, want: Want, now: datetime, swap: Swap) -> Claim
         "worker_id": want.worker_id,
     }
     for policy_max, taken in seqs.items():
-        db.execute(statement("claim"), {**claim, "policy_max": policy_max, "seqs": json.dumps(taken)})
+        db.execute(statement("claim"), {**claim, "policy_max": policy_max, "seqs": listed(taken)})
     count(db, counts)
     return Claimed(found, settled, None if found else _next_due(db, want, now))
-
-
-def nothing_to_do(db: sqlite3.Connection, want: Want, now: datetime) -> Claimed | None:
-    """A look without the write lock, so that idle workers never hold up busy ones; None if there is work."""
-    if db.execute(statement("overdue"), {"now": to_micros(now)}).fetchone()[0]:
-        return None
-    if db.execute(_search("due"), _search_for(db, want, now, count=1)).fetchone()[0] is not None:
-        return None
-    return Claimed(next_due=_next_due(db, want, now))
 
 
 def _next_due(db: sqlite3.Connection, want: Want, now: datetime) -> datetime | None:
@@ -64,7 +56,9 @@ def _due(db: sqlite3.Connection, want: Want, now: datetime, limit: int) -> tuple
     """The tasks that run next, in order. One that cannot be read is set aside, and the search is made again."""
     while True:
         try:
-            seqs, records, ids, keys = db.execute(_search("due"), _search_for(db, want, now, count=limit)).fetchone()
+            seqs, records, ids, keys, versions = db.execute(
+                _search("due"), _search_for(db, want, now, count=limit)
+            ).fetchone()
         except sqlite3.DataError:
             # Together they are larger than a value of SQLite may be; fewer are not.
             if limit == 1:
@@ -78,6 +72,7 @@ def _due(db: sqlite3.Connection, want: Want, now: datetime, limit: int) -> tuple
         if (
             "\0".join([task.id for task in tasks]) == ids
             and "\0".join([task.ordering_key for task in tasks if task.ordering_key is not None]) == (keys or "")
+            and sum([task.version for task in tasks]) == versions
             and all(can_claim(task, want, now) for task in tasks)
         ):
             return numbers, tasks
@@ -93,11 +88,11 @@ def _one_by_one(db: sqlite3.Connection, numbers: list[int], want: Want, now: dat
     """
     readable = []
     for seq in numbers:
-        row = db.execute("SELECT id, ordering_key, record FROM tenure_tasks WHERE seq = ?", (seq,)).fetchone()
-        task_id, key, record = row
+        row = db.execute(statement("claimable"), (seq,)).fetchone()
+        task_id, key, version, record = row
         try:
-            task = decode(record, task_id)
-            if (task.id, task.ordering_key) != (task_id, key) or not can_claim(task, want, now):
+            task = decode(record or b"", task_id)
+            if (task.id, task.ordering_key, task.version) != (task_id, key, version) or not can_claim(task, want, now):
                 raise DamagedRecord(task_id, ANOTHER)
             readable.append(task)
         except DamagedRecord as damage:

@@ -9,10 +9,11 @@ import sqlite3
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tenure.errors import StoreError, StoreFull, StoreTooNew, StoreUnavailable, StoreUnusable
 from tenure.stores.sql import migrations
+from tenure.stores.sqlite import hurry
 
 PACKAGE = "tenure.stores.sqlite"
 OLDEST = (3, 38, 0)
@@ -31,12 +32,23 @@ PRAGMA wal_autocheckpoint = 4000;
 T = TypeVar("T")
 
 
+class Connection(sqlite3.Connection):
+    """Whoever comes back from a statement goes on soon, also beside a thread that computes."""
+
+    def execute(self, *arguments: Any) -> sqlite3.Cursor:
+        hurry.leave(self)
+        try:
+            return super().execute(*arguments)
+        finally:
+            hurry.arrive(self)
+
+
 def open_connection(path: Path) -> sqlite3.Connection:
     """A connection with durable settings. Commits reach the disk before they return."""
 
     def attempt() -> sqlite3.Connection:
         connection = sqlite3.connect(
-            path, timeout=0, isolation_level=None, check_same_thread=False, cached_statements=256
+            path, timeout=0, isolation_level=None, check_same_thread=False, cached_statements=256, factory=Connection
         )
         try:
             for pragma in _PRAGMAS.strip().splitlines():
@@ -70,16 +82,18 @@ def _create_private(path: Path) -> None:
 
 def patiently(attempt: Callable[[], T], path: Path) -> T:
     """Try until the file is not locked by another process; "database is locked" never leaves this function."""
-    deadline = time.monotonic() + LOCK_PATIENCE
-    pause = 0.0005
+    longest, waited = 0.0005, 0.0
     while True:
         try:
             return attempt()
         except sqlite3.Error as error:
-            if not is_busy(error) or time.monotonic() > deadline:
+            if not is_busy(error) or waited > LOCK_PATIENCE:
                 raise explained(error, path) from error
-        time.sleep(pause * random.random())  # noqa: S311 - spreading competitors, not hiding secrets
-        pause = min(pause * 1.5, 0.01)
+        pause = longest * random.random()  # noqa: S311 - spreading competitors, not hiding secrets
+        time.sleep(pause)
+        # Not by the clock: a process that stood still for a minute has not waited, and whoever has the lock may have stood still with it.
+        waited += pause
+        longest = min(longest * 1.5, 0.01)
 
 
 def is_busy(error: sqlite3.Error) -> bool:

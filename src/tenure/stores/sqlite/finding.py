@@ -11,7 +11,7 @@ import msgspec
 from tenure.errors import DamagedRecord
 from tenure.stores.base import Page, Query
 from tenure.stores.cursors import not_of_a_listing
-from tenure.stores.sqlite.records import COLUMNS, DAMAGED, load, log
+from tenure.stores.sqlite.records import COLUMNS, DAMAGED, ENDED_AT, load, log
 from tenure.task import TaskStatus
 from tenure.times import to_micros
 
@@ -38,7 +38,7 @@ def find(db: sqlite3.Connection, query: Query) -> Page:
         except DamagedRecord as damage:
             log.warning("%s", damage)
     last = rows[query.limit - 1] if len(rows) > query.limit else None
-    return Page(tasks, last and json.dumps([last[-2], last[0]] if by_end else [last[0]]))
+    return Page(tasks, last and json.dumps([last[ENDED_AT], last[0]] if by_end else [last[0]]))
 
 
 def _index(query: Query) -> str:

@@ -6,6 +6,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -15,9 +16,9 @@ from tenure import idempotency
 from tenure.errors import IdempotencyConflict
 from tenure.idempotency import Reservation, Verdict, read_reservation
 from tenure.stores.sqlite.bulk import pieces, run_many
-from tenure.stores.sqlite.records import Lane, count, get, statement
+from tenure.stores.sqlite.records import Lane, count, get, insert, statement
 from tenure.submission import Submission
-from tenure.task import Task, decode, encode
+from tenure.task import Task, decode
 from tenure.times import to_micros
 
 replace = msgspec.structs.replace
@@ -51,9 +52,8 @@ class Insert:
         """New ids and nothing to look up: a statement for many. One that meets an id that is there already does nothing."""
         answers: list[Task] = []
         for piece in pieces(tasks):
-            rows = [_row(task, blocked=False) for task in piece]
             try:
-                run_many(self.db, statement("insert"), rows)
+                insert(self.db, "insert", piece, _row)
             except sqlite3.IntegrityError:
                 answers += [self._insert_absent(task) for task in piece]
                 continue
@@ -83,7 +83,7 @@ class Insert:
             return replace(there, created=False)
         key = task.ordering_key
         blocked = key is not None and self.db.execute(statement("key_open"), (key,)).fetchone() is not None
-        seq = self.db.execute(statement("insert"), _row(task, blocked=blocked)).lastrowid
+        seq = insert(self.db, "insert", [task], partial(_row, blocked=blocked))
         run_many(self.db, statement("tag"), [(tag, seq) for tag in task.tags])
         self.counts[task.queue, task.type, "pending"] += 1
         return task
@@ -109,7 +109,7 @@ def _is_plain(submission: Submission) -> bool:
     return submission.reservation is None and not submission.chosen_id and task.ordering_key is None and not task.tags
 
 
-def _row(task: Task, *, blocked: bool) -> tuple[Any, ...]:
+def _row(task: Task, record: bytes, *, blocked: bool = False) -> tuple[Any, ...]:
     return (
         task.id,
         task.queue,
@@ -120,7 +120,7 @@ def _row(task: Task, *, blocked: bool) -> tuple[Any, ...]:
         created if task.available_at is task.created_at else to_micros(task.available_at),
         None if task.expires_at is None else to_micros(task.expires_at),
         task.ordering_key,
-        encode(task),
+        record,
         1,
         "pending",
         0,

@@ -15,7 +15,7 @@ from tenure.stores.base import Piece
 from tenure.stores.cursors import STONES, TASKS, dump_cursor, read_dump_cursor
 from tenure.stores.sqlite.bulk import run_many
 from tenure.stores.sqlite.inserting import known, reservation
-from tenure.stores.sqlite.records import count, let_next_go, load, statement
+from tenure.stores.sqlite.records import count, insert, let_next_go, load, statement
 from tenure.task import OPEN, Task, decode, encode
 from tenure.times import to_micros
 
@@ -67,7 +67,7 @@ def restore(db: sqlite3.Connection, piece: Piece, now: datetime) -> Piece:
 
 
 def _insert(db: sqlite3.Connection, tasks: list[Task]) -> None:
-    run_many(db, statement("restore"), [_row(task) for task in tasks])
+    insert(db, "restore", tasks, _row)
     for task in tasks:
         if task.tags:
             (seq, *_) = db.execute(statement("get"), (task.id,)).fetchone()
@@ -77,7 +77,7 @@ def _insert(db: sqlite3.Connection, tasks: list[Task]) -> None:
         let_next_go(db, key)
 
 
-def _row(task: Task) -> tuple[Any, ...]:
+def _row(task: Task, record: bytes) -> tuple[Any, ...]:
     return (
         task.id,
         task.queue,
@@ -88,7 +88,7 @@ def _row(task: Task) -> tuple[Any, ...]:
         to_micros(task.available_at),
         _micros(task.expires_at),
         task.ordering_key,
-        encode(task),
+        record,
         task.version,
         task.status,
         task.attempts,

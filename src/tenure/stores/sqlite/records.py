@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import sqlite3
 from collections import Counter
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
 import msgspec
 
@@ -15,9 +17,9 @@ from tenure.payload import NULL
 from tenure.stores import sql
 from tenure.stores.base import Note
 from tenure.stores.notes import value_of
-from tenure.stores.sqlite.bulk import run_many
+from tenure.stores.sqlite.bulk import pieces, run_many, run_once
 from tenure.stores.sqlite.connection import PACKAGE
-from tenure.task import Progress, Task, TaskStatus, decode
+from tenure.task import Progress, Task, TaskStatus, decode, encode
 from tenure.times import from_micros, to_micros
 
 DAMAGED = "damaged"
@@ -26,10 +28,18 @@ ANOTHER = "it is another one than its row says"
 log = logging.getLogger("tenure.store")
 _progress_decoder = msgspec.json.Decoder(Progress)
 
-COLUMNS = "seq, id, record, lease_expires_at, progress, worker_id, fence, claimed_at, policy_max, ended_at, output"
+LARGE = 500
+"""Bytes. A larger record is kept apart from its row, so that steps which do not change it need not write it again."""
+RECORD = (
+    "coalesce(nullif(record, x''), (SELECT kept.record FROM tenure_records AS kept WHERE kept.seq = tenure_tasks.seq))"
+)
+COLUMNS = f"seq, id, {RECORD}, lease_expires_at, progress, worker_id, fence, claimed_at, policy_max, ended_at, output, version"
+ENDED_AT = 9
+"""Where it stands among the columns."""
 Row = tuple[
-    int, str, bytes, int | None, bytes | None, str | None, int, int | None, int | None, int | None, bytes | None
-]
+    int, str, bytes | None, int | None, bytes | None, str | None, int, int | None, int | None, int | None, bytes | None,
+    int,
+]  # fmt: skip
 Lane = tuple[str, str, str]
 
 
@@ -46,9 +56,10 @@ def load(row: Row) -> Task:
     and the completion made of it. While the task runs, lease and progress are newer in their
     columns, too.
     """
-    _, task_id, record, lease_end, progress, worker_id, fence, claimed_at, policy_max, ended_at, output = row
-    task = decode(record, task_id)
-    if task.id != task_id:
+    _, task_id, record, lease_end, progress, worker_id, fence, claimed_at, policy_max, ended_at, output, version = row
+    task = decode(record or b"", task_id)
+    steps = (claimed_at is not None) + (claimed_at is not None and ended_at is not None)
+    if (task.id, task.version + steps) != (task_id, version):
         raise DamagedRecord(task_id, ANOTHER)
     if claimed_at is not None:
         task = _claimed(task, worker_id or "", from_micros(claimed_at), policy_max, fence)
@@ -77,6 +88,30 @@ def get(db: sqlite3.Connection, task_id: str) -> Task | None:
     """The task with this id."""
     row = db.execute(statement("get"), (task_id,)).fetchone()
     return row and load(row)
+
+
+def is_large(record: bytes) -> bool:
+    """Whether it is kept apart from its row."""
+    return len(record) > LARGE
+
+
+def in_row(record: bytes) -> bytes:
+    """What stands in the row of a task."""
+    return b"" if is_large(record) else record
+
+
+def insert(
+    db: sqlite3.Connection, name: str, tasks: Sequence[Task], row: Callable[[Task, bytes], tuple[Any, ...]]
+) -> int:
+    """Insert tasks and their records. Their numbers follow each other; returns the last one."""
+    last = 0
+    for piece in pieces(tasks):
+        records = [encode(task) for task in piece]
+        rows = [row(task, in_row(record)) for task, record in zip(piece, records, strict=True)]
+        last = run_once(db, statement(name), rows).lastrowid or 0
+        numbered = enumerate(records, start=last - len(records) + 1)
+        run_many(db, statement("keep"), [(seq, record) for seq, record in numbered if is_large(record)])
+    return last
 
 
 def count(db: sqlite3.Connection, counts: Counter[Lane]) -> None:

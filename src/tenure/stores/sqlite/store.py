@@ -22,7 +22,7 @@ from tenure.errors import IdempotencyConflict
 from tenure.idempotency import Reservation
 from tenure.stores.base import Change, Claimed, Count, Hold, Note, Page, Piece, Query, Renewal, Store, Want
 from tenure.stores.sqlite.changing import Misfit, Swap, forget, overdue, prune, renew, swap, swap_each
-from tenure.stores.sqlite.claiming import nothing_to_do, take
+from tenure.stores.sqlite.claiming import take
 from tenure.stores.sqlite.connection import about, migrate, open_connection
 from tenure.stores.sqlite.finding import find
 from tenure.stores.sqlite.inserting import Insert, reservation
@@ -70,17 +70,13 @@ class SqliteStore(Store):
         )
 
     async def claim(self, want: Want) -> Claimed:
-        def look(db: sqlite3.Connection) -> tuple[Claimed, datetime] | None:
-            now = self._clock()
-            nothing = nothing_to_do(db, want, now) if self._idle else None
-            return None if nothing is None else (nothing, now)
-
         def work(db: sqlite3.Connection, swap: Swap = swap) -> tuple[Claimed, datetime]:
             now = self._clock()
             return take(db, want, now, swap), now
 
         try:
-            taken, now = await self._writer.call_if_needed(look, work)
+            # Idle workers read, and so never hold up busy ones; a busy one would only read twice.
+            taken, now = await (self._writer.call_lazily(work) if self._idle else self._writer.call(work))
         except Misfit:
             taken, now = await self._writer.call(lambda db: work(db, swap_each))
         self._idle = not taken.tasks

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tenure.errors import StoreUnavailable
-from tenure.stores.sqlite.connection import explained, is_full, open_connection, patiently
+from tenure.stores.sqlite import hurry
+from tenure.stores.sqlite.connection import explained, is_busy, is_full, open_connection, patiently
 
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], Any]
@@ -42,6 +43,7 @@ class ConnectionThread:
             if self._closed:
                 msg = f"The store on {self._path} is closed. Connect again."
                 raise StoreUnavailable(msg)
+            hurry.leave(self)
             self._calls.put(call)
         return call.answer
 
@@ -65,6 +67,8 @@ class ConnectionThread:
                     self._calls.put(None)
                     break
                 group.append(following)
+            # For all of them: whoever hands in a call from here on is served in the next round.
+            hurry.arrive(self)
             try:
                 self._serve(group)
             except BaseException as error:
@@ -102,32 +106,19 @@ class WriterThread(ConnectionThread):
         self._on_commit = on_commit
         super().__init__(path, name)
 
-    def call_if_needed(
-        self, look: Callable[[sqlite3.Connection], T | None], work: Callable[[sqlite3.Connection], T]
-    ) -> asyncio.Future[T]:
-        """Look without the write lock first; run `work` only if the look gave no answer."""
-        return self._put(_Call(work, look))
+    def call_lazily(self, work: Callable[[sqlite3.Connection], T]) -> asyncio.Future[T]:
+        """Queue `work` that may find nothing to write: it takes the write lock with its first write, if there is one."""
+        return self._put(_Call(work, lazily=True))
 
     def _serve(self, group: list[_Call]) -> None:
-        group = [call for call in group if not self._answered_by_a_look(call)]
-        if group:
-            self._commit(group)
+        self._commit(group, lazily=all(call.lazily for call in group))
 
-    def _answered_by_a_look(self, call: _Call) -> bool:
-        if call.look is None:
-            return False
-        call.read(call.look, self._connection, self._path)
-        if call.error is None and call.result is None:
-            return False
-        self._answer([call])
-        return True
-
-    def _commit(self, group: list[_Call]) -> None:
+    def _commit(self, group: list[_Call], *, lazily: bool = False) -> None:
         """All in one transaction. When a call fails, nothing has happened, and each half is tried without the other."""
         connection = self._connection
         answered = 0
         try:
-            patiently(lambda: connection.execute("BEGIN IMMEDIATE"), self._path)
+            patiently(lambda: connection.execute("BEGIN" if lazily else "BEGIN IMMEDIATE"), self._path)
             before = connection.total_changes
             for call in group:
                 call.result = call.work(connection)
@@ -140,6 +131,10 @@ class WriterThread(ConnectionThread):
             if undone:
                 with contextlib.suppress(sqlite3.Error):
                     connection.execute("ROLLBACK")
+            if lazily and isinstance(error, sqlite3.Error) and is_busy(error):
+                # Somebody else has the lock, or has written since this transaction began to read.
+                self._commit(group)
+                return
             if undone and answered < len(group) > 1:
                 middle = len(group) // 2
                 self._commit(group[:middle])
@@ -158,8 +153,8 @@ class WriterThread(ConnectionThread):
 
 
 class _Call:
-    def __init__(self, work: Work, look: Work | None = None) -> None:
-        self.work, self.look = work, look
+    def __init__(self, work: Work, *, lazily: bool = False) -> None:
+        self.work, self.lazily = work, lazily
         self.loop = asyncio.get_running_loop()
         self.answer: asyncio.Future[Any] = self.loop.create_future()
         self.result: Any = None

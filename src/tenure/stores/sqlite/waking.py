@@ -50,7 +50,7 @@ class Wakes:
         timer = loop.call_later(min(seconds, self._patience()), _finish, sleeper, False)
         with self._lock:
             if self._news is not None and loop not in self._sleepers.values():
-                loop.add_reader(self._news, self._told)
+                loop.add_reader(self._news, self._told, loop)
             self._sleepers[sleeper] = loop
         try:
             return await sleeper
@@ -81,18 +81,21 @@ class Wakes:
             return LISTENING
         return min(max((time.monotonic() - self._last) / 200, OFTEN), SELDOM)
 
-    def _told(self) -> None:
+    def _told(self, here: asyncio.AbstractEventLoop) -> None:
         with self._lock:
             if self._news is not None:
                 with contextlib.suppress(BlockingIOError):
                     os.read(self._news, 4096)
-        self._rouse(woken=False)
+        self._rouse(woken=False, here=here)
 
-    def _rouse(self, *, woken: bool) -> None:
+    def _rouse(self, *, woken: bool, here: asyncio.AbstractEventLoop | None = None) -> None:
         self._last = time.monotonic()
         if self._sleepers:
             with self._lock:
                 for sleeper, loop in self._sleepers.items():
+                    if loop is here:
+                        _finish(sleeper, woken)
+                        continue
                     # A loop that was closed with somebody asleep in it is no reason to fail a commit.
                     with contextlib.suppress(RuntimeError):
                         loop.call_soon_threadsafe(_finish, sleeper, woken)

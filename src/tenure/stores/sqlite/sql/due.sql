@@ -1,5 +1,6 @@
 -- due.sql: follows lane.sql: the tasks that run next, in one row: their numbers, a JSON array of their records
--- (as bytes, because a damaged record may be no text at all), and their ids and ordering keys, which the records must have, too.
+-- (as bytes, because a damaged record may be no text at all), and their ids, ordering keys and
+-- versions, which the records must have, too.
 -- Takes only what is due from each lane through tenure_runnable, so tasks that cannot run now cost nothing.
 , due (seq) AS (
     SELECT task.seq FROM lane JOIN tenure_tasks AS task ON task.seq IN (
@@ -13,5 +14,9 @@
     ORDER BY task.priority DESC, task.available_at, task.seq LIMIT :count
 )
 SELECT group_concat(seq), CAST('[' || group_concat(CAST(record AS TEXT)) || ']' AS BLOB),
-    group_concat(id, char(0)), group_concat(ordering_key, char(0))
-FROM (SELECT task.seq, task.id, task.ordering_key, task.record FROM due CROSS JOIN tenure_tasks AS task ON task.seq = due.seq)
+    group_concat(id, char(0)), group_concat(ordering_key, char(0)), sum(version)
+FROM (
+    SELECT task.seq, task.id, task.ordering_key, task.version,
+        coalesce(nullif(task.record, x''), (SELECT kept.record FROM tenure_records AS kept WHERE kept.seq = task.seq)) AS record
+    FROM due CROSS JOIN tenure_tasks AS task ON task.seq = due.seq
+)

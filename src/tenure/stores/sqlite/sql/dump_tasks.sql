@@ -1,2 +1,5 @@
 -- dump_tasks.sql: the next tasks in submit order.
-SELECT seq, id, record, lease_expires_at, progress, worker_id, fence, claimed_at, policy_max, ended_at, output FROM tenure_tasks WHERE seq > ? ORDER BY seq LIMIT ?
+SELECT seq, id,
+    coalesce(nullif(record, x''), (SELECT kept.record FROM tenure_records AS kept WHERE kept.seq = tenure_tasks.seq)),
+    lease_expires_at, progress, worker_id, fence, claimed_at, policy_max, ended_at, output, version
+FROM tenure_tasks WHERE seq > ? ORDER BY seq LIMIT ?

@@ -1,0 +1,104 @@
+"""A record that is large is kept apart from its row, and nobody but the file can tell."""
+
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from tenure import DamagedRecord, TaskStatus, Worker
+from tenure.stores.sqlite.records import LARGE
+from tenure.task import decode
+
+LETTER = "x" * LARGE
+
+
+def rows(path):
+    """By id: the length of what stands in the row, and the record that is kept apart."""
+    look = "SELECT id, length(tenure_tasks.record), kept.record FROM tenure_tasks LEFT JOIN tenure_records AS kept USING (seq)"
+    with closing(sqlite3.connect(path)) as db:
+        return {name: (length, record) for name, length, record in db.execute(look)}
+
+
+async def worked(queue, **options):
+    worker = Worker(queue, **options)
+
+    @worker.task("greet")
+    async def greet(input):
+        if input == "fail":
+            raise ValueError(LETTER)
+
+    await worker.run(until_idle=True)
+
+
+async def test_steps_that_columns_can_tell_leave_it_as_it_was(queue, path):
+    small, large = await queue.submit_many([("greet", 1), ("greet", LETTER)])
+    before = rows(path)
+    assert before[small.id][0] > 0
+    assert before[small.id][1] is None
+    assert before[large.id][0] == 0
+    assert decode(before[large.id][1]).input == LETTER
+    await worked(queue)
+    assert rows(path) == before
+    for task in (small, large):
+        ended = await queue.get(task.id)
+        assert (ended.status, ended.input) == (TaskStatus.Completed, task.input)
+        assert [event.what for event in ended.history] == ["created", "claimed", "completed"]
+
+
+async def test_a_record_that_grows_moves_and_the_newest_counts(queue, path):
+    task = await queue.submit("greet", "fail", max_attempts=1)
+    assert rows(path)[task.id][1] is None
+    await worked(queue)
+    length, kept = rows(path)[task.id]
+    assert (length, decode(kept).status) == (0, TaskStatus.Failed)
+    assert LETTER in (await queue.get(task.id)).last_error
+    again = await queue.retry(task.id)
+    assert decode(rows(path)[task.id][1]).version == again.version
+    assert await queue.get(task.id) == again
+    await queue.cancel(task.id)
+    assert (await queue.get(task.id)).status is TaskStatus.Cancelled
+
+
+async def test_one_that_becomes_small_again_is_read_from_its_row(queue, path, monkeypatch):
+    task = await queue.submit("greet", LETTER)
+    monkeypatch.setattr("tenure.stores.sqlite.records.LARGE", 10 * LARGE)
+    cancelled = await queue.cancel(task.id)
+    assert rows(path)[task.id][0] > 0
+    assert await queue.get(task.id) == cancelled
+
+
+async def test_changes_that_do_not_all_fit_are_kept_where_they_do(queue, path):
+    first, second = await queue.submit_many([("greet", LETTER), ("greet", LETTER)])
+    await queue.cancel(first.id)
+    result = await queue.cancel_many([first.id, second.id], reason="not needed")
+    assert {task.id for task in result.cancelled} == {first.id, second.id}
+    assert (await queue.get(second.id)).cancel_reason == "not needed"
+    assert (await queue.get(second.id)).input == LETTER
+
+
+async def test_it_is_found_listed_and_forgotten_with_its_task(queue, path):
+    task = await queue.submit("greet", LETTER, tags=["letter"])
+    (found,) = (await queue.list("pending", tag="letter")).tasks
+    assert found.input == LETTER
+    await queue.cancel(task.id)
+    await queue.store.prune({TaskStatus.Cancelled: await queue.now()}, await queue.now(), 10)
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("SELECT count(*) FROM tenure_records").fetchone() == (0,)
+
+
+async def test_one_that_is_gone_is_damage_and_the_others_go_on(queue, path):
+    lost, other = await queue.submit_many([("greet", LETTER), ("greet", LETTER)])
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("DELETE FROM tenure_records WHERE seq = (SELECT seq FROM tenure_tasks WHERE id = ?)", (lost.id,))
+    await worked(queue)
+    assert (await queue.get(other.id)).status is TaskStatus.Completed
+    assert (await queue.stats()).damaged == 1
+    with pytest.raises(DamagedRecord, match=lost.id):
+        await queue.get(lost.id)
+
+
+async def test_people_can_read_all_of_them(queue, path):
+    tasks = await queue.submit_many([("greet", 1), ("greet", LETTER)])
+    with closing(sqlite3.connect(path)) as db:
+        found = db.execute("SELECT id, json_extract(record, '$.input') FROM tenure_readable ORDER BY seq").fetchall()
+    assert found == [(task.id, task.input) for task in tasks]
