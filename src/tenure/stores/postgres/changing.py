@@ -9,12 +9,14 @@ from typing import Any
 
 import msgspec
 
+from tenure import lifecycle
 from tenure.errors import DamagedRecord
 from tenure.lifecycle import Completed, Running
 from tenure.payload import NULL
 from tenure.stores.base import Change, Hold, Note, Renewal, remembered
 from tenure.stores.postgres.noting import put_note
 from tenure.stores.postgres.records import (
+    ANOTHER,
     DAMAGED,
     Database,
     Statements,
@@ -24,6 +26,7 @@ from tenure.stores.postgres.records import (
     load_open,
     log,
     micros,
+    optional_key,
     plain,
 )
 from tenure.task import Task, TaskStatus, encode
@@ -165,7 +168,10 @@ async def overdue(
     tasks, damages = [], []
     for row in sorted(rows, key=lambda row: (row[3], row[8]))[:limit]:
         try:
-            tasks.append(load_open(row))
+            task = load_open(row)
+            if optional_key(task.ordering_key) != row[9] or lifecycle.overdue(task, now) is None:
+                raise DamagedRecord(task.id, ANOTHER)
+            tasks.append(task)
         except DamagedRecord as damage:
             damages.append(damage)
     return tasks, damages

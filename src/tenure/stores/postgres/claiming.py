@@ -49,13 +49,18 @@ async def claim(
 
 
 def _read(rows: Sequence[Any], want: Want) -> Answer:
-    _, _, now, turns, late, next_due = rows[0]
+    _, _, _, now, turns, late, next_due = rows[0]
     ids = [plain(row[0]) for row in rows[1:]]
     records = [row[1] for row in rows[1:]]
+    before = [row[2] - 1 for row in rows[1:]]
     tasks = decode_many(b"[" + b",".join(records) + b"]")
     damages: list[DamagedRecord] = []
-    if [task.id for task in tasks] != ids or not all(can_claim(task, want, now) for task in tasks):
-        tasks, damages = _read_one_by_one(ids, records, want, now)
+    if (
+        [task.id for task in tasks] != ids
+        or [task.version for task in tasks] != before
+        or not all(can_claim(task, want, now) for task in tasks)
+    ):
+        tasks, damages = _read_one_by_one(ids, records, before, want, now)
     claimed = [
         lifecycle.claim(task, worker_id=want.worker_id, now=now, lease=want.lease, policy_max=want.types[task.type])
         for task in tasks
@@ -64,12 +69,12 @@ def _read(rows: Sequence[Any], want: Want) -> Answer:
 
 
 def _read_one_by_one(
-    ids: list[str], records: list[bytes], want: Want, now: datetime
+    ids: list[str], records: list[bytes], versions: list[int], want: Want, now: datetime
 ) -> tuple[list[Task], list[DamagedRecord]]:
     tasks, damages = [], []
-    for task_id, record in zip(ids, records, strict=True):
+    for task_id, record, version in zip(ids, records, versions, strict=True):
         try:
-            task = read(record, task_id)
+            task = read(record, task_id, version)
             if not can_claim(task, want, now):
                 raise DamagedRecord(task_id, ANOTHER)
         except DamagedRecord as damage:

@@ -24,6 +24,21 @@ def all_plain(submissions: Sequence[Submission]) -> bool:
     return all(submission.reservation is None and not submission.chosen_id for submission in submissions)
 
 
+async def insert_new(db: Database, statements: Statements, tasks: Sequence[Task]) -> bool:
+    """Insert tasks that should be new, all or none, by the statement that costs least.
+
+    False if they have ordering keys or tags, or if some of them may have ended; it fails if some of them are there. All this
+    `insert_plain` can deal with.
+    """
+    if any(task.ordering_key is not None or task.tags for task in tasks):
+        return False
+    arrays = columns([_row(task) for task in tasks], 9, once=_ALIKE)
+    del arrays[_ORDERING_KEY]
+    ids = [column(task.id) for task in tasks]
+    ((added, _),) = await db.fetch(statements("insert_new"), *arrays, min(ids), max(ids))
+    return bool(added)
+
+
 async def insert_plain(
     db: Database, statements: Statements, submissions: Sequence[Submission], now: datetime
 ) -> list[Task]:
@@ -145,6 +160,7 @@ async def _insert_tasks(db: Database, statements: Statements, tasks: list[Task])
 
 _ALIKE = (1, 2, 4)
 """Queue, type and time, which the tasks of a batch often share."""
+_ORDERING_KEY = 7
 
 
 def _row(task: Task) -> tuple[Any, ...]:

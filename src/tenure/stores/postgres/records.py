@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import msgspec
 
 from tenure import lifecycle
-from tenure.errors import DamagedRecord
+from tenure.errors import CannotClaim, DamagedRecord
 from tenure.payload import NULL
 from tenure.stores import sql
 from tenure.stores.postgres.address import DEFAULT_SCHEMA
@@ -59,10 +59,10 @@ def in_schema(text: str, schema: str) -> str:
     return text.replace(f"{DEFAULT_SCHEMA}.", f'"{schema}".')
 
 
-def read(record: bytes, task_id: str) -> Task:
-    """The record of a row with this id."""
+def read(record: bytes, task_id: str, *versions: int) -> Task:
+    """The record of a row with this id, and of one of these versions."""
     task = decode(record, task_id)
-    if task.id != task_id:
+    if task.id != task_id or task.version not in versions:
         raise DamagedRecord(task_id, ANOTHER)
     return task
 
@@ -75,7 +75,8 @@ def load(row: Any) -> Task:
     ended_at, finished_by, output = row[9:12]
     if finished_by is None:
         return load_open(row)
-    task, version = read(row[1], plain(row[0])), row[2]
+    version = row[2]
+    task = read(row[1], plain(row[0]), version - 1, version - 2)
     if task.version < version - 1:
         task = lifecycle.claim(
             task, worker_id=plain(finished_by), now=row[6], lease=timedelta(0), policy_max=row[7]
@@ -90,13 +91,16 @@ def load_open(row: Any) -> Task:
     While a task runs, lease and progress are newer in their columns than in the record.
     """
     task_id, record, version, lease_end, progress, worker_id, claimed_at, policy_max = row[:8]
-    task = read(record, plain(task_id))
     if worker_id is None:
-        return task
+        return read(record, plain(task_id), version)
+    task = read(record, plain(task_id), version, version - 1)
     if task.version < version:
-        task = lifecycle.claim(
-            task, worker_id=plain(worker_id), now=claimed_at, lease=timedelta(0), policy_max=policy_max
-        )
+        try:
+            task = lifecycle.claim(
+                task, worker_id=plain(worker_id), now=claimed_at, lease=timedelta(0), policy_max=policy_max
+            )
+        except CannotClaim as error:
+            raise DamagedRecord(task.id, str(error)) from None
     if task.status is not TaskStatus.Running:
         return task
     return msgspec.structs.replace(

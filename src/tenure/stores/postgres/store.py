@@ -23,7 +23,7 @@ from tenure.stores.postgres.claiming import Answer, claim, settle_overdue
 from tenure.stores.postgres.clock import ServerClock
 from tenure.stores.postgres.connections import Connection, Connections
 from tenure.stores.postgres.finding import find
-from tenure.stores.postgres.inserting import Insert, all_plain, insert_plain, reservations
+from tenure.stores.postgres.inserting import Insert, all_plain, insert_new, insert_plain, reservations
 from tenure.stores.postgres.migrating import migrate
 from tenure.stores.postgres.moving import dump, restore
 from tenure.stores.postgres.news import News
@@ -80,13 +80,20 @@ class PostgresStore(Store):
         if not submissions:
             return []
         now = await self.now()
+        plain_ones = hopeful = all_plain(submissions)
 
         async def insert(db: Connection) -> list[Task | IdempotencyConflict]:
-            if all_plain(submissions):
+            nonlocal hopeful
+            if hopeful:
+                # Once: where an id is there already, it fails, and all that others do is called for.
+                hopeful, tasks = False, [submission.task for submission in submissions]
+                if await insert_new(db, self._statements, tasks):
+                    return list(tasks)
+            if plain_ones:
                 return list(await insert_plain(db, self._statements, submissions, now))
             return await Insert(db, self._statements, now).run(submissions, all_or_nothing=all_or_nothing)
 
-        return await self._write(insert, in_transaction=not all_plain(submissions))
+        return await self._write(insert, in_transaction=not plain_ones)
 
     async def insert_within(
         self, connection: Any, submissions: Sequence[Submission], *, all_or_nothing: bool = False

@@ -9,8 +9,8 @@ import asyncpg
 
 from tenure.errors import StoreError, StoreFull, StoreTooNew, StoreUnavailable, StoreUnusable
 
-CONFLICTS = ("40001", "40P01")
-"""Two transactions were in each other's way, and this one was undone: it can be made again at once."""
+CONFLICTS = ("40001", "40P01", "23505")
+"""Two transactions were in each other's way, or wrote the same, and this one was undone: it can be made again at once."""
 
 _AWAY = {
     "08": "the connection was lost",

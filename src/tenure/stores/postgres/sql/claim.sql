@@ -87,7 +87,7 @@ claimed AS (
         ),
         policy_max = ($4::integer[])[array_position($3::text[], type)]
     WHERE seq = ANY (ARRAY(SELECT seq FROM taken))
-    RETURNING queue, type, priority, available_at, seq, id, record
+    RETURNING queue, type, priority, available_at, seq, id, record, version
 ),
 counted AS (
     INSERT INTO tenure.count_changes (queue, type, status, change)
@@ -95,9 +95,9 @@ counted AS (
     FROM (SELECT queue, type, count(*) AS size FROM claimed GROUP BY queue, type) AS lanes,
         (VALUES ('pending', -1), ('running', 1)) AS moved (status, sign)
 )
-SELECT id, record, now, turns, overdue, next_due
+SELECT id, record, version, now, turns, overdue, next_due
 FROM (
-    SELECT NULL AS id, NULL AS record, now, turns, overdue,
+    SELECT NULL AS id, NULL AS record, NULL AS version, now, turns, overdue,
         CASE WHEN NOT EXISTS (SELECT FROM claimed) THEN (
             SELECT min((
                 SELECT available_at FROM tenure.tasks
@@ -111,6 +111,6 @@ FROM (
         NULL AS priority, NULL AS available_at, NULL AS seq
     FROM moment
     UNION ALL
-    SELECT id, record, NULL, NULL, NULL, NULL, priority, available_at, seq FROM claimed
+    SELECT id, record, version, NULL, NULL, NULL, NULL, priority, available_at, seq FROM claimed
 ) AS answer
 ORDER BY id IS NOT NULL, priority DESC, available_at, seq

@@ -1,4 +1,4 @@
 -- late.sql: pending tasks past their deadline, longest first. Uses tasks_deadlines.
-SELECT id, record, version, expires_at, NULL, NULL, NULL, NULL, seq
+SELECT id, record, version, expires_at, NULL, NULL, NULL, NULL, seq, ordering_key
 FROM tenure.tasks WHERE status = 'pending' AND expires_at IS NOT NULL AND expires_at <= $1
 ORDER BY expires_at, seq LIMIT $2

@@ -1,5 +1,5 @@
 -- take_lapsed.sql: lapsed.sql for whoever settles them now: what another settles already is left to it.
-SELECT id, record, version, lease_expires_at, progress, worker_id, claimed_at, policy_max, seq
+SELECT id, record, version, lease_expires_at, progress, worker_id, claimed_at, policy_max, seq, ordering_key
 FROM tenure.tasks WHERE status = 'running' AND lease_expires_at <= $1
 ORDER BY lease_expires_at, seq LIMIT $2
 FOR UPDATE SKIP LOCKED
