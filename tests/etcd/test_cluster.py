@@ -121,3 +121,21 @@ async def test_a_full_quota_is_said_plainly_and_work_goes_on_once_there_is_room(
             cluster.control("alarm", "disarm")
             await queue.cancel(acknowledged[-1].id)
             assert (await queue.counts())["pending"] == len(acknowledged) - 1
+
+
+async def test_a_change_that_fills_the_quota_was_made_or_not_and_whoever_asked_for_it_is_told_which():
+    """Changes that are under way together may each find room, and be made, and then be told that there is none."""
+    with EtcdCluster(1, "--quota-backend-bytes", "16000000") as cluster:
+        queues = [await connect(cluster.url()) for _ in range(8)]
+        acknowledged = []
+
+        async def submit_until_full(queue):
+            while True:
+                acknowledged.append((await queue.submit("work", "x" * 100_000)).id)
+
+        ends = await asyncio.gather(*map(submit_until_full, queues), return_exceptions=True)
+        assert [type(end) for end in ends] == [StoreFull] * len(queues)
+        stored = [task.id async for task in queues[0].scan()]
+        assert sorted(stored) == sorted(acknowledged)
+        for queue in queues:
+            await queue.close()

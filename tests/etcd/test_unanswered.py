@@ -6,7 +6,7 @@ import time
 import pytest
 from network import Way
 
-from tenure.errors import StoreUnavailable
+from tenure.errors import StoreFull, StoreUnavailable
 from tenure.queue import Queue
 from tenure.stores.etcd import EtcdStore
 from tenure.stores.etcd.client import Patience, Unanswered
@@ -62,6 +62,64 @@ async def note(queue, store):
 
 async def look(queue, store):
     return lambda: queue.get("nobody")
+
+
+@pytest.mark.parametrize("made", [True, False])
+@pytest.mark.parametrize("what", [submit, take, end, note])
+async def test_a_change_that_was_told_to_be_one_too_many_counts_if_it_was_made(store, far, what, made):
+    """A server whose quota is used up refuses changes; those that found room when they came it makes, and says the same."""
+    call = await what(Queue(far), far)
+    before = await everything(store)
+    tell = far._client.tell
+
+    async def full(path, request):
+        if not request.compare:
+            return await tell(path, request)
+        far._client.tell = tell
+        if made:
+            await tell(path, request)
+        raise StoreFull("no space")
+
+    far._client.tell = full
+    if made:
+        await call()
+        assert await everything(store) != before or what is note
+    else:
+        with pytest.raises(StoreFull):
+            await call()
+        assert await everything(store) == before
+        await call()
+    assert sum(lane.count for lane in await store.count()) == len(await everything(store)) == (what is not note)
+
+
+@pytest.mark.parametrize("made", [True, False])
+async def test_a_change_without_an_answer_on_a_server_that_is_full_is_found_or_stays_in_doubt(store, far, made):
+    queue = Queue(far)
+    await queue.submit("greet", 1)
+    tell = far._client.tell
+
+    async def full(path, request):
+        if request.compare:
+            raise StoreFull("no space")
+        return await tell(path, request)
+
+    async def lost(path, request):
+        if not request.compare:
+            return await tell(path, request)
+        far._client.tell = full
+        if made:
+            await tell(path, request)
+        raise Unanswered("lost")
+
+    far._client.tell = lost
+    if made:
+        assert (await queue.submit("greet", 2)).created is True
+    else:
+        with pytest.raises(Unanswered):
+            await queue.submit("greet", 2)
+    far._client.tell = tell
+    assert [task.input for task in await everything(store)] == [2, 1][not made :]
+    assert sum(lane.count for lane in await store.count()) == 1 + made
 
 
 @pytest.mark.parametrize("what", [submit, take, end, note])

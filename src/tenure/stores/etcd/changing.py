@@ -9,11 +9,11 @@ from datetime import datetime
 import msgspec
 
 from tenure import lifecycle
-from tenure.errors import DamagedRecord, StoreUnavailable
+from tenure.errors import StoreUnavailable
 from tenure.stores.base import Change, Hold, Renewal, remembered
 from tenure.stores.etcd.database import BYTES_LIMIT, Database
 from tenure.stores.etcd.layout import moment, name
-from tenure.stores.etcd.records import Claim, Sight, Stored, log, read_claim
+from tenure.stores.etcd.records import Claim, Sight, Stored, read_claim
 from tenure.stores.etcd.requests import created_at, get, unmodified
 from tenure.stores.etcd.writing import Batch
 from tenure.task import Task, TaskStatus, encode
@@ -91,7 +91,7 @@ async def _still_fitting(
         or (sight := db.memory.get(change.after.id)) is None
         or sight.version != change.before.version
     ]
-    found = dict(zip(unsure, await _read(db, unsure), strict=True))
+    found = dict(zip(unsure, await db.sound(unsure), strict=True))
     fitting = []
     for number, change in group:
         task_id = change.after.id
@@ -100,20 +100,6 @@ async def _still_fitting(
         else:
             fitting.append((number, change))
     return fitting
-
-
-async def _read(db: Database, ids: Sequence[str]) -> list[Stored | None]:
-    try:
-        return await db.tasks(ids)
-    except DamagedRecord:
-        found: list[Stored | None] = []
-        for task_id in ids:
-            try:
-                found += await db.tasks([task_id])
-            except DamagedRecord as damage:
-                log.error("%s", damage)
-                found.append(None)
-        return found
 
 
 def _fits(change: Change, stored: Stored | None) -> bool:
@@ -130,7 +116,7 @@ async def _claims_to_keep(db: Database, changes: Sequence[Change]) -> dict[str, 
         if change.before.status is TaskStatus.Running
         and (change.if_unrenewed or change.after.status is TaskStatus.Running)
     ]
-    return {stored.task.id: stored for stored in await _read(db, ids) if stored is not None} if ids else {}
+    return {stored.task.id: stored for stored in await db.sound(ids) if stored is not None} if ids else {}
 
 
 def _swap_one(db: Database, batch: Batch, change: Change, sight: Sight, held: Stored | None) -> None:
@@ -208,7 +194,7 @@ async def _forget(db: Database, tasks: Sequence[Task], now: datetime) -> list[bo
     for _ in range(TRIES):
         batch, done = Batch(), []
         gone: set[str] = set()
-        for task, stored in zip(tasks, await _read(db, [task.id for task in tasks]), strict=True):
+        for task, stored in zip(tasks, await db.sound([task.id for task in tasks]), strict=True):
             fits = stored is not None and stored.task.version == task.version and stored.task.status.ended
             done.append(fits and task.id not in gone)
             if stored is None or not done[-1]:

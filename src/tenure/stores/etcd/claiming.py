@@ -16,13 +16,25 @@ import msgspec
 
 from tenure import lifecycle
 from tenure.errors import DamagedRecord
-from tenure.stores.base import PAUSE, Claimed, Want, paused_queues
+from tenure.stores.base import PAUSE, Claimed, Want, can_claim, paused_queues
 from tenure.stores.etcd.damage import discard, set_aside
 from tenure.stores.etcd.database import Database
 from tenure.stores.etcd.lapsing import enter_lease, overdue_ops, settle_overdue
-from tenure.stores.etcd.layout import CHANGED, RUNNING, Due, Lane, after, moment, name, plain, read_lane, unpack
+from tenure.stores.etcd.layout import (
+    CHANGED,
+    RUNNING,
+    Due,
+    Lane,
+    after,
+    lane_of,
+    moment,
+    name,
+    plain,
+    read_lane,
+    unpack,
+)
 from tenure.stores.etcd.noting import read_notes
-from tenure.stores.etcd.records import Claim, Sight, claimed, read_pairs
+from tenure.stores.etcd.records import ANOTHER, Claim, Sight, claimed, read_pairs
 from tenure.stores.etcd.requests import KeyValue, created_at, get, unmodified, walk
 from tenure.stores.etcd.turns import LIMIT as TURNS
 from tenure.stores.etcd.turns import settle_turns
@@ -113,6 +125,10 @@ class Search:
         if new := [lane for lane in self._wanted() if lane not in wanted]:
             lanes += zip(new, await self.db.read(self._due_ops(new, count)), strict=True)
         candidates = [_candidate(lane, kv) for lane, kvs in lanes if lane.queue in self.queues for kv in kvs]
+        late = [each for each in candidates if self._is_late(each)]
+        if late and not found[3]:
+            await self._strike(late)
+            return None
         return sorted(each for each in candidates if not self._is_late(each))[: max(count, 0)]
 
     def _not_before(self, told: Iterable[bytes]) -> None:
@@ -133,6 +149,15 @@ class Search:
     def _is_late(self, candidate: Candidate) -> bool:
         return candidate.due.expires_at is not None and self.now >= candidate.due.expires_at
 
+    async def _strike(self, late: Sequence[Candidate]) -> None:
+        """Take away what is left of late tasks that were set aside: nobody else will, as they have no deadline."""
+        for start in range(0, len(late), GROUP):
+            batch = Batch()
+            for each in late[start : start + GROUP]:
+                batch.compares.append(unmodified(each.key, each.revision))
+                batch.deletes.add(each.key)
+            await self.db.commit(batch)
+
     async def _take(self, candidates: Sequence[Candidate]) -> bool:
         groups = [candidates[start : start + GROUP] for start in range(0, len(candidates), GROUP)]
         return all(await asyncio.gather(*(self._take_group(group) for group in groups)))
@@ -145,8 +170,9 @@ class Search:
         claims = {}
         for each in group:
             claims[each.task_id] = claim = Claim(
-                want.worker_id, self.now, ends, want.types[each.lane.type], above=each.due.fence
-            )
+                want.worker_id, self.now, ends, want.types[each.lane.type], above=each.due.fence,
+                ordering_key=each.due.ordering_key,
+            )  # fmt: skip
             batch.compares.append(unmodified(each.key, each.revision))
             batch.deletes.add(each.key)
             batch.puts[layout.claim(each.task_id)] = msgspec.json.encode(claim)
@@ -179,11 +205,15 @@ class Search:
         place, json = unpack(record.value)
         try:
             task = decode(json, each.task_id)
+            if (task.id, lane_of(task), task.ordering_key) != (each.task_id, each.lane, each.due.ordering_key):
+                raise DamagedRecord(each.task_id, ANOTHER)
+            if record.mod_revision < revision and not can_claim(task, self.want, self.now):
+                raise DamagedRecord(each.task_id, ANOTHER)
+            if task.status is TaskStatus.Pending:
+                task = claimed(task, claim, revision)
         except DamagedRecord as damage:
-            await set_aside(self.db, damage, self.now, each.rank[2], each.due.ordering_key)
+            await set_aside(self.db, damage, self.now, each.rank[2], each.due.ordering_key, each.lane)
             return False
-        if task.status is TaskStatus.Pending:
-            task = claimed(task, claim, revision)
         self.db.memory.put(task.id, Sight(task.version, place, record.mod_revision, revision))
         self.tasks.append((each.rank, task))
         return True

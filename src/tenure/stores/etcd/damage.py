@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import datetime
 
 import msgspec
@@ -12,14 +11,14 @@ from tenure.stores.base import Note
 from tenure.stores.etcd.database import Database
 from tenure.stores.etcd.layout import Lane, name, unpack
 from tenure.stores.etcd.noting import put_note
-from tenure.stores.etcd.records import log, read_pairs
-from tenure.stores.etcd.requests import unmodified
+from tenure.stores.etcd.records import log, read_claim, read_pairs
+from tenure.stores.etcd.requests import KeyValue, unmodified
 from tenure.stores.etcd.writing import Batch
 
 DAMAGED = "damaged"
 
 
-class _Lane(msgspec.Struct):
+class _Legible(msgspec.Struct):
     """What may still be legible of a damaged record."""
 
     task_type: str
@@ -32,36 +31,49 @@ async def set_aside(
     now: datetime,
     place: bytes = b"",
     ordering_key: str | None = None,
-    entries: Iterable[bytes] = (),
+    lane: Lane | None = None,
+    deadline: KeyValue | None = None,
 ) -> None:
-    """Take a record that nobody can read out of the way of the others, and leave a note about it.
+    """Take a record that nobody can read, or believe, out of the way of the others, and leave a note about it.
 
     The record itself stays where it is. Its entries in the indexes are taken away by those who meet them. With its
-    place and its ordering key, which its due entry still tells, the next task of that key gets its turn.
+    place and its ordering key, which the entry that led to it still tells, the next task of that key gets its turn.
+    If that was a deadline which is gone now, somebody was faster and the record is sound.
     """
     layout, task_id = db.layout, damage.task_id
     ((record, claim),) = await read_pairs(db.client, layout, [task_id])
     if record is None:
         return
-    log.error("%s", damage)
     batch = Batch()
     stored_place, json = unpack(record.value)
     place = place or stored_place
     batch.compares.append(unmodified(layout.task(task_id), record.mod_revision))
-    batch.deletes |= {layout.key(b"open", place, name(task_id)), *entries}
+    batch.deletes.add(layout.key(b"open", place, name(task_id)))
+    if deadline is not None:
+        batch.compares.append(unmodified(deadline.key, deadline.mod_revision))
+        batch.deletes.add(deadline.key)
     if claim is not None:
         batch.deletes.add(layout.claim(task_id))
+        ordering_key = ordering_key or read_claim(claim.value).ordering_key
     if ordering_key is not None:
-        batch.deletes |= {layout.line(ordering_key) + place + b"/" + name(task_id), layout.turn(ordering_key)}
+        batch.deletes.add(layout.line(ordering_key) + place + b"/" + name(task_id))
         batch.puts[layout.unsettled(ordering_key)] = b""
-    try:
-        lane = msgspec.json.decode(json, type=_Lane)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        lane = None
-    if lane is not None:
-        batch.counts[lane.queue, lane.task_type, "running" if claim else "pending"] -= 1
-    await db.commit(batch)
+        if claim is not None:
+            batch.deletes.add(layout.turn(ordering_key))
+    if lane := lane or _legible_lane(json):
+        batch.counts[lane.queue, lane.type, "running" if claim else "pending"] -= 1
+    if not (await db.commit(batch)).done:
+        return
+    log.error("%s", damage)
     await put_note(db, Note(DAMAGED, task_id, {"why": str(damage)}), None, now)
+
+
+def _legible_lane(json: bytes) -> Lane | None:
+    try:
+        found = msgspec.json.decode(json, type=_Legible)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+    return Lane(found.queue, found.task_type, 0)
 
 
 async def discard(db: Database, task_id: str, lane: Lane) -> None:

@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
+from tenure.errors import DamagedRecord
 from tenure.stores.etcd.client import TXN, Client
 from tenure.stores.etcd.layout import CHANGED, SUBMITTED, Layout, lane_of, moment, pack
 from tenure.stores.etcd.leases import Leases
-from tenure.stores.etcd.records import Memory, Stored, read_tasks
+from tenure.stores.etcd.records import Memory, Stored, log, read_tasks
 from tenure.stores.etcd.requests import Txn, delete
 from tenure.stores.etcd.writing import Batch, Outcome, Writer
 from tenure.task import Task, TaskStatus
@@ -40,12 +41,32 @@ class Database:
         """The keys that each of these reads finds."""
         return [answer.response_range.kvs for answer in await self.client.read(ops)]
 
-    async def tasks(self, ids: Sequence[str]) -> list[Stored | None]:
-        """The tasks with these ids, in that order. What is done to them next is not earlier than what was done last."""
+    async def look(self, ids: Sequence[str]) -> list[Stored | DamagedRecord | None]:
+        """The tasks with these ids, in that order; where one cannot be read, why.
+
+        What is done to them next is not earlier than what was done last.
+        """
         found = await read_tasks(self.client, self.layout, self.memory, ids)
-        if latest := max((stored.task.updated_at for stored in found if stored is not None), default=None):
+        if latest := max((stored.task.updated_at for stored in found if isinstance(stored, Stored)), default=None):
             self.hear_of(latest)
         return found
+
+    async def tasks(self, ids: Sequence[str]) -> list[Stored | None]:
+        """The tasks with these ids, in that order, if all of them can be read."""
+        sound: list[Stored | None] = []
+        for stored in await self.look(ids):
+            if isinstance(stored, DamagedRecord):
+                raise stored
+            sound.append(stored)
+        return sound
+
+    async def sound(self, ids: Sequence[str]) -> list[Stored | None]:
+        """The tasks with these ids, in that order; None for those that are gone or cannot be read."""
+        found = await self.look(ids)
+        for damage in found:
+            if isinstance(damage, DamagedRecord):
+                log.warning("%s", damage)
+        return [stored if isinstance(stored, Stored) else None for stored in found]
 
     async def commit(self, batch: Batch) -> Outcome:
         """Make a transaction."""

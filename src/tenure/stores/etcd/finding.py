@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from datetime import datetime
 
-from tenure.errors import DamagedRecord
 from tenure.stores.base import Page, Query
 from tenure.stores.cursors import not_of_a_listing
 from tenure.stores.etcd.database import Database
 from tenure.stores.etcd.layout import after, name, plain
-from tenure.stores.etcd.records import Stored, log, read_claim
+from tenure.stores.etcd.records import Stored, read_claim
 from tenure.stores.etcd.requests import walk
 from tenure.stores.etcd.walking import Walk
 from tenure.stores.matching import matches
@@ -33,7 +31,7 @@ async def find(db: Database, query: Query, now: datetime) -> Page:
         ranks = await path.next(min(max(query.limit + 1 - len(found), LEAST), MOST))
         if not ranks:
             break
-        for rank, stored in zip(ranks, await sound(db, [_id(rank) for rank in ranks]), strict=True):
+        for rank, stored in zip(ranks, await db.sound([_id(rank) for rank in ranks]), strict=True):
             if stored is not None and matches(stored.task, query):
                 found.append((rank, stored))
     return _page(found, query)
@@ -45,7 +43,7 @@ async def _find_running(db: Database, query: Query, cursor: bytes | None) -> Pag
     (claims,) = await db.read([walk(folder, after(folder), keys_only=query.worker_id is None)])
     if query.worker_id is not None:
         claims = [claim for claim in claims if read_claim(claim.value).worker_id == query.worker_id]
-    tasks = await sound(db, [_id(claim.key) for claim in claims])
+    tasks = await db.sound([_id(claim.key) for claim in claims])
     found = sorted(
         ((stored.place + b"/" + name(stored.task.id), stored) for stored in tasks if stored is not None),
         key=lambda entry: entry[0],
@@ -73,17 +71,6 @@ def _folders(db: Database, query: Query) -> list[bytes]:
     if query.tag is not None:
         return [layout.folder(b"tag", name(query.tag))]
     return [layout.folder(b"open")] + ([] if status is TaskStatus.Pending else [layout.folder(b"done")])
-
-
-async def sound(db: Database, ids: Sequence[str]) -> list[Stored | None]:
-    """The tasks with these ids; None for those that are gone or cannot be read."""
-    try:
-        return await db.tasks(ids)
-    except DamagedRecord as damage:
-        if len(ids) == 1:
-            log.warning("%s", damage)
-            return [None]
-        return [stored for task_id in ids for stored in await sound(db, [task_id])]
 
 
 def _id(key: bytes) -> str:

@@ -20,10 +20,10 @@ from tenure.stores.etcd.changing import swap
 from tenure.stores.etcd.damage import set_aside
 from tenure.stores.etcd.database import Database
 from tenure.stores.etcd.layout import moment, plain
-from tenure.stores.etcd.records import Stored, read_claim
+from tenure.stores.etcd.records import ANOTHER, Stored, read_claim
 from tenure.stores.etcd.requests import KeyValue, get, unmodified, walk
 from tenure.stores.etcd.writing import Batch
-from tenure.task import Task
+from tenure.task import Task, TaskStatus
 
 ENTRIES = 30
 SWEEP = 500
@@ -41,7 +41,7 @@ def overdue_ops(db: Database, now: datetime, leases: int, deadlines: int) -> lis
     until = moment(now) + b"0"
     return [
         walk(db.layout.folder(b"lease"), db.layout.key(b"lease", until), leases),
-        walk(db.layout.folder(b"deadline"), db.layout.key(b"deadline", until), deadlines, keys_only=True),
+        walk(db.layout.folder(b"deadline"), db.layout.key(b"deadline", until), deadlines),
     ]
 
 
@@ -50,15 +50,13 @@ async def overdue(db: Database, now: datetime, limit: int) -> list[Stored]:
     entries, deadlines = await db.read(overdue_ops(db, now, 0, limit))
     if not entries and not deadlines:
         return []
-    ids = {plain(found.key.rpartition(b"/")[2]): found.key for found in deadlines}
+    late_ids = {plain(found.key.rpartition(b"/")[2]): found for found in deadlines}
     lapsed: list[str] = []
     for start in range(0, len(entries), ENTRIES):
         lapsed += await _lapsed(db, entries[start : start + ENTRIES], now)
     late = []
-    for stored in await _sound(db, [*dict.fromkeys([*lapsed, *ids])], now, ids):
-        if lifecycle.overdue(stored.task, now) is None:
-            await _strike(db, stored, ids.get(stored.task.id))
-        else:
+    for stored in await _sound(db, [*dict.fromkeys([*lapsed, *late_ids])], now, late_ids):
+        if lifecycle.overdue(stored.task, now) is not None:
             since = stored.task.lease_expires_at or stored.task.expires_at or now
             late.append((since, stored.place, stored.task.id, stored))
     return [stored for *_, stored in sorted(late, key=lambda entry: entry[:3])[:limit]]
@@ -103,26 +101,24 @@ async def _lapsed(db: Database, entries: Sequence[KeyValue], now: datetime) -> l
     return lapsed
 
 
-async def _strike(db: Database, stored: Stored, deadline: bytes | None) -> None:
-    """Take away a deadline that its task does not have: its record was harmed, or changed by hand."""
-    task, layout = stored.task, db.layout
-    if deadline is None or (task.expires_at and deadline == layout.deadline(task.expires_at, stored.place, task.id)):
-        return
-    batch = Batch()
-    batch.compares.append(unmodified(layout.task(task.id), stored.revision))
-    batch.deletes.add(deadline)
-    await db.commit(batch)
+async def _sound(db: Database, ids: Sequence[str], now: datetime, deadlines: Mapping[str, KeyValue]) -> list[Stored]:
+    """The tasks with these ids; those that cannot be read, or are not what their deadline says, are set aside."""
+    sound: list[Stored] = []
+    for task_id, stored in zip(ids, await db.look(ids), strict=True):
+        if stored is None:
+            continue
+        deadline = deadlines.get(task_id)
+        if isinstance(stored, Stored) and (deadline is None or _has(db, stored, deadline)):
+            sound.append(stored)
+        else:
+            damage = DamagedRecord(task_id, ANOTHER) if isinstance(stored, Stored) else stored
+            place, key = (deadline.key.split(b"/")[-2], deadline.value.decode() or None) if deadline else (b"", None)
+            await set_aside(db, damage, now, place, key, deadline=deadline)
+    return sound
 
 
-async def _sound(db: Database, ids: Sequence[str], now: datetime, deadlines: Mapping[str, bytes]) -> list[Stored]:
-    """The tasks with these ids; those that cannot be read are set aside."""
-    try:
-        return [stored for stored in await db.tasks(ids) if stored is not None]
-    except DamagedRecord:
-        sound: list[Stored] = []
-        for task_id in ids:
-            try:
-                sound += [stored for stored in await db.tasks([task_id]) if stored is not None]
-            except DamagedRecord as damage:
-                await set_aside(db, damage, now, entries=[deadlines[task_id]] if task_id in deadlines else [])
-        return sound
+def _has(db: Database, stored: Stored, deadline: KeyValue) -> bool:
+    """Whether a task has this deadline. Those of older versions do not tell the ordering key."""
+    pending = stored.task.status is TaskStatus.Pending
+    key = db.layout.entries(stored.task, stored.place).get(deadline.key) if pending else None
+    return key is not None and deadline.value in (key, b"")

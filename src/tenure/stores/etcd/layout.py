@@ -167,7 +167,8 @@ class Layout:
         elif pending:
             keys[self.due(task, place)] = _due_value(task)
         if pending and task.expires_at is not None:
-            keys[self.deadline(task.expires_at, place, task.id)] = b""
+            # The value is what lets the next task of its key go, if the record cannot be read.
+            keys[self.deadline(task.expires_at, place, task.id)] = (task.ordering_key or "").encode()
         if task.cancel_requested:
             keys[self.key(b"asked", end)] = b""
         return keys

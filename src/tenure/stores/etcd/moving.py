@@ -37,14 +37,11 @@ async def _dump_tasks(db: Database, piece: Piece, _: str, last: str, limit: int,
     folders = [db.layout.folder(b"open"), db.layout.folder(b"done")]
     ranks = await Walk(db, folders, last.encode() or None, oldest=True, now=now).next(limit)
     ids = [plain(rank.rpartition(b"/")[2]) for rank in ranks]
-    try:
-        piece.tasks.extend(stored.task for stored in await db.tasks(ids) if stored is not None)
-    except DamagedRecord:
-        for task_id in ids:
-            try:
-                piece.tasks.extend(stored.task for stored in await db.tasks([task_id]) if stored is not None)
-            except DamagedRecord:
-                piece.damaged.append(task_id)
+    for stored in await db.look(ids):
+        if isinstance(stored, DamagedRecord):
+            piece.damaged.append(stored.task_id)
+        elif stored is not None:
+            piece.tasks.append(stored.task)
     return [rank.decode() for rank in ranks]
 
 
@@ -113,6 +110,7 @@ def _put_in(db: Database, batch: Batch, task: Task, place: bytes) -> None:
         progress=task.progress,
         cancel_requested=task.cancel_requested,
         fence=task.fence,
+        ordering_key=task.ordering_key,
     )
     batch.puts[db.layout.claim(task.id)] = msgspec.json.encode(claim)
     enter_lease(db, batch, ends, [task.id])

@@ -9,7 +9,6 @@ from tenure.idempotency import read_reservation
 from tenure.stores.base import remembered
 from tenure.stores.etcd.changing import forget
 from tenure.stores.etcd.database import Database
-from tenure.stores.etcd.finding import sound
 from tenure.stores.etcd.inserting import reserve
 from tenure.stores.etcd.layout import CHANGED, after, moment, plain
 from tenure.stores.etcd.requests import KeyValue, get, none_in, unmodified, walk
@@ -41,7 +40,7 @@ async def _prune_ended(db: Database, ended_before: Mapping[TaskStatus, datetime]
     ]
     found = await db.read(ops)
     ranks = sorted(kv.key[len(folder) :] for folder, kvs in zip(folders, found, strict=True) for kv in kvs)[:limit]
-    tasks = await sound(db, [plain(rank.rpartition(b"/")[2]) for rank in ranks])
+    tasks = await db.sound([plain(rank.rpartition(b"/")[2]) for rank in ranks])
     return sum(await forget(db, [stored.task for stored in tasks if stored is not None], now))
 
 

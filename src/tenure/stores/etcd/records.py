@@ -11,6 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from tenure import lifecycle
+from tenure.errors import CannotClaim, DamagedRecord
 from tenure.stores.etcd.client import Client
 from tenure.stores.etcd.layout import Layout, unpack
 from tenure.stores.etcd.requests import KeyValue, get
@@ -18,6 +19,7 @@ from tenure.task import Progress, Task, TaskStatus, decode
 
 log = logging.getLogger("tenure.store")
 
+ANOTHER = "it is another one than the entries that lead to it say"
 REMEMBERED = 20_000
 """Tasks whose revisions are kept in mind, so that the next change of them needs no reading."""
 
@@ -37,6 +39,8 @@ class Claim(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     cancel_requested: bool = False
     above: int = 0
     fence: int = 0
+    ordering_key: str | None = None
+    """What the record says, too: a harmed one may not, and the next task of the key is to get its turn."""
 
     def fence_at(self, revision: int) -> int:
         """The fence of a claim that was made at this revision."""
@@ -85,25 +89,32 @@ def load(task_id: str, record: KeyValue, claim_kv: KeyValue | None) -> Stored:
     """A task as it is: what its claim has made of it is computed again, by the same rule."""
     place, json = unpack(record.value)
     task = decode(json, task_id)
+    if task.id != task_id:
+        raise DamagedRecord(task_id, ANOTHER)
     if claim_kv is None:
         return Stored(task, place, record.mod_revision)
     claim = read_claim(claim_kv.value)
     if task.status is TaskStatus.Pending:
         task = claimed(task, claim, claim_kv.create_revision)
+    if task.status is not TaskStatus.Running or (claim.ordering_key or task.ordering_key) != task.ordering_key:
+        raise DamagedRecord(task_id, ANOTHER)
     task = msgspec.structs.replace(task, lease_expires_at=claim.lease_expires_at, progress=claim.progress)
     return Stored(task, place, record.mod_revision, claim, claim_kv.create_revision, claim_kv.mod_revision)
 
 
 def claimed(task: Task, claim: Claim, revision: int) -> Task:
     """What a claim makes of a pending task."""
-    task = lifecycle.claim(
-        task,
-        worker_id=claim.worker_id,
-        now=claim.at,
-        lease=timedelta(0),
-        policy_max=claim.policy_max,
-        fence=claim.fence_at(revision),
-    )
+    try:
+        task = lifecycle.claim(
+            task,
+            worker_id=claim.worker_id,
+            now=claim.at,
+            lease=timedelta(0),
+            policy_max=claim.policy_max,
+            fence=claim.fence_at(revision),
+        )
+    except CannotClaim as error:
+        raise DamagedRecord(task.id, str(error)) from None
     return msgspec.structs.replace(task, lease_expires_at=claim.lease_expires_at)
 
 
@@ -116,11 +127,17 @@ async def read_pairs(
     return list(zip(found[::2], found[1::2], strict=True))
 
 
-async def read_tasks(client: Client, layout: Layout, memory: Memory, ids: Sequence[str]) -> list[Stored | None]:
-    """The tasks with these ids, in that order."""
-    found: list[Stored | None] = []
+async def read_tasks(
+    client: Client, layout: Layout, memory: Memory, ids: Sequence[str]
+) -> list[Stored | DamagedRecord | None]:
+    """The tasks with these ids, in that order; where one cannot be read, why."""
+    found: list[Stored | DamagedRecord | None] = []
     for task_id, (record, claim) in zip(ids, await read_pairs(client, layout, ids), strict=True):
-        stored = None if record is None else load(task_id, record, claim)
+        try:
+            stored = None if record is None else load(task_id, record, claim)
+        except DamagedRecord as damage:
+            found.append(damage)
+            continue
         if stored is not None:
             memory.keep(stored)
         found.append(stored)

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from tenure.errors import StoreUnavailable
+from tenure.errors import StoreFull, StoreUnavailable
 from tenure.stores.base import Count
 from tenure.stores.etcd.client import TXN, Client, Patience, Unanswered
 from tenure.stores.etcd.layout import Layout, after
@@ -128,6 +128,13 @@ class Writer:
                     continue
                 slot.revision, slot.counts = revision, counts
                 return Outcome(True, revision, None)
+            except StoreFull:
+                # The server has refused the change, or made it and then found that it was one too many.
+                found = await self._look(slot)
+                if found is None or _decode(found.value).number != number:
+                    raise
+                slot.revision, slot.counts = found.mod_revision, counts
+                return Outcome(True, found.mod_revision, None)
             if response.succeeded:
                 slot.revision, slot.counts = response.header.revision, counts
                 return Outcome(True, response.header.revision, list(answers(response.responses)))
@@ -147,19 +154,29 @@ class Writer:
                 success=[put(slot.key, self._value(mine, slot.counts))],
                 failure=[get(slot.key)],
             )
-            with contextlib.suppress(Unanswered):
+            try:
                 response = await self._client.tell(TXN, request)
+            except Unanswered:
+                continue
+            except StoreFull:
+                found = await self._look(slot)
+            else:
                 if response.succeeded:
                     slot.revision = response.header.revision
                     return None
                 (found,) = response.responses[0].response_range.kvs or (None,)
-                if found is None:
-                    raise error
-                if _decode(found.value).number == number:
-                    return int(found.mod_revision)
-                # An earlier try to write the slot over, whose answer was lost as well.
-                slot.revision = found.mod_revision
-                return None
+            if found is None or found.mod_revision == slot.revision:
+                raise error
+            if _decode(found.value).number == number:
+                return int(found.mod_revision)
+            # This or an earlier try to write the slot over, whose answer was lost as well.
+            slot.revision = found.mod_revision
+            return None
+
+    async def _look(self, slot: Slot) -> Any:
+        (answer,) = await self._client.read([get(slot.key)])
+        (found,) = answer.response_range.kvs or (None,)
+        return found
 
     async def count(self) -> list[Count]:
         """The sum of all slots."""
