@@ -187,9 +187,15 @@ async def test_a_lane_that_nobody_used_for_days_is_struck_off_and_comes_back_whe
     await store.prune({}, clock(), 10)
     lanes = await store._known.lanes.wanted(Want("w", ("default",), {"greet": 1}, 1, LEASE), ())
     assert list(lanes) == [6]
-    store._known.lanes._written.clear()
     task = await queue.submit("greet", priority=5)
     assert ids(await claim(store)) == [task.id]
+
+
+async def test_a_process_remembers_only_the_lanes_that_it_used_lately(store, queue, clock):
+    for priority in range(5):
+        await queue.submit("greet", priority=priority)
+        clock.advance(1800)
+    assert {lane.priority for lane in store._known.lanes._written} == {3, 4}
 
 
 async def test_many_workers_drain_a_backlog_and_each_task_is_claimed_once(open_store):

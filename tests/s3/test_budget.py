@@ -15,6 +15,7 @@ from tenure.stores.s3.names import is_later
 from tenure.stores.s3.segments import Entry, Segment
 from tenure.stores.s3.shelves import in_parallel
 from tenure.submission import build
+from tenure.sweeper import Sweeper
 from tenure.testing.conformance.steps import claim, complete, ids
 from tenure.testing.s3 import prepare
 from tenure.worker import Worker
@@ -186,6 +187,22 @@ async def test_three_pages_of_lone_tasks_that_wait_cost_a_poll_nothing(open_stor
     assert requests(stranger)["LIST"] == 1
     clock.advance(3600)
     assert ids(await claim(stranger, 10)) == [later[0].id]
+
+
+async def test_retention_reads_each_record_of_a_key_once(open_store):
+    store, stranger = await open_store(), await open_store()
+    for number in range(7):
+        await Queue(store).submit("greet", idempotency_key=f"k{number}")
+    sweeper = Sweeper(stranger)
+    await sweeper.prune()
+    stranger.client.counts.clear()
+    await sweeper.prune()
+    assert requests(stranger) == {"PUT": 0, "GET": 0, "DELETE": 0, "LIST": 4}
+    await Queue(store).submit("greet", idempotency_key="one more")
+    stranger.client.counts.clear()
+    await sweeper.prune()
+    # Its record, and the segment with its task.
+    assert requests(stranger) == {"PUT": 0, "GET": 2, "DELETE": 0, "LIST": 4}
 
 
 def _backing_off(task):

@@ -1,10 +1,8 @@
 """The random comparison with the model, in two states that short tests do not come to by themselves."""
 
-import os
-
 import pytest
-from hypothesis import settings
 
+from machine_runs import runs
 from tenure.stores.s3 import S3Store, packing, store
 from tenure.testing.conformance.machine import StoreMachine
 
@@ -28,7 +26,7 @@ class TidyMachine(BucketMachine):
 
 @pytest.mark.usefixtures("_tidy")
 class TestTidyMachine(TidyMachine.TestCase):
-    settings = settings(StoreMachine.TestCase.settings, max_examples=int(os.environ.get("TENURE_MACHINE_RUNS", "10")))
+    settings = runs(10)
 
 
 @pytest.mark.usefixtures("_quiet")

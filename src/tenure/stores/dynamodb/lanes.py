@@ -7,7 +7,6 @@ now and then, so that a lane that nobody has used for days can be struck off.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
@@ -19,8 +18,8 @@ from tenure.stores.dynamodb.wire import Item, equal
 from tenure.task import Task
 from tenure.times import from_text, to_text
 
-WRITE_AGAIN = 3600.0
-"""Seconds after which a process that uses a lane writes that down again."""
+WRITE_AGAIN = timedelta(hours=1)
+"""How long after the last time a process that uses a lane writes that down again, by the store's clock: who strikes lanes off goes by it, too."""
 UNUSED = timedelta(days=2)
 """A lane that was not written down for this long, and is empty, is struck off."""
 
@@ -30,15 +29,17 @@ class Lanes:
 
     def __init__(self, table: Table, keys: Keys) -> None:
         self._table, self._keys = table, keys
-        self._written: dict[Lane, float] = {}
+        self._written: dict[Lane, datetime] = {}
 
     async def ensure(self, tasks: Iterable[Task], now: datetime) -> None:
         """Write down the lanes of tasks that are about to stand in them."""
         wanted = {Lane(task.queue, task.type, task.priority) for task in tasks}
-        moment = time.monotonic()
-        new = [lane for lane in wanted if moment - self._written.get(lane, -WRITE_AGAIN) >= WRITE_AGAIN]
+        new = [lane for lane in wanted if lane not in self._written or now - self._written[lane] >= WRITE_AGAIN]
+        if not new:
+            return
         await asyncio.gather(*(self._write(lane, now) for lane in new))
-        self._written |= dict.fromkeys(new, moment)
+        lately = {lane: at for lane, at in self._written.items() if now - at < WRITE_AGAIN}
+        self._written = lately | dict.fromkeys(new, now)
 
     async def _write(self, lane: Lane, now: datetime) -> None:
         values = {"queue": lane.queue, "job_type": lane.type, "priority": lane.priority, "used_at": to_text(now)}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -23,10 +22,12 @@ from tenure.stores.s3.writer import Writer
 from tenure.task import Task, TaskStatus
 from tenure.times import FOREVER
 
-READS = 200
+READS = 1000
 """The most records that one look reads to learn when they end."""
-AGAIN = 300.0
-"""Seconds after which records that others may have written are looked for."""
+PAGES = 10
+"""The most pages of names that one look walks through."""
+REMEMBERED = 100_000
+"""The most records whose ends are remembered; those of any more are read again in every round."""
 
 
 class Pruning:
@@ -60,11 +61,6 @@ class Pruning:
         forgotten = sum(done)
         forgotten += await self._records.forget_outdated(now, limit)
         return forgotten + await self._stones.forget_outdated(now, limit)
-
-    def written(self) -> None:
-        """This process has written a record: the next look reads on."""
-        self._records.written()
-        self._stones.written()
 
     async def _longest_ended(self, ended_before: Mapping[TaskStatus, datetime], limit: int) -> list[Task]:
         found: list[tuple[datetime, Task]] = []
@@ -106,7 +102,7 @@ class _Known(NamedTuple):
 
 
 class _Scan:
-    """Walks through a folder of records, page by page, and remembers when each ends."""
+    """Walks round and round through a folder of records, and remembers until the next round when each ends."""
 
     def __init__(
         self,
@@ -120,30 +116,37 @@ class _Scan:
         self._bucket, self._damage, self._folder = bucket, damage, folder
         self._read, self._end, self._delete = read, end, delete
         self._known: dict[str, _Known] = {}
+        self._this_round: dict[str, _Known] = {}
         self._cursor = ""
-        self._earliest = FOREVER
-        self._again = 0.0
-
-    def written(self) -> None:
-        self._again = 0.0
 
     async def forget_outdated(self, now: datetime, limit: int) -> int:
-        if now < self._earliest and time.monotonic() < self._again and not self._cursor:
-            return 0
-        page = await self._bucket.page(self._folder, self._cursor)
-        names = {each.name for each in page.objects}
-        unknown = [each for each in page.objects if self._known.get(each.name, ("",))[0] != each.etag][:READS]
-        for listed, end in zip(unknown, await in_parallel(self._end_of, unknown), strict=True):
-            self._known[listed.name] = _Known(listed.etag, end)
-        outdated = [each for each in page.objects if each.name in self._known and self._known[each.name].end <= now]
-        done: int = sum(await in_parallel(self._forget, outdated[:limit]))
-        complete = not page.more and len(outdated) <= limit and len(unknown) < READS
-        self._cursor = page.objects[-1].name if page.more else ""
-        if not self._cursor and complete:
-            self._known = {name: known for name, known in self._known.items() if name in names or page.more}
-            self._earliest = min((known.end for known in self._known.values()), default=FOREVER)
-            self._again = time.monotonic() + AGAIN
-        return done
+        """Look through the next records, a bounded number of them, and forget up to `limit` that have ended."""
+        forgotten, reads = 0, READS
+        for _ in range(PAGES):
+            page = await self._bucket.page(self._folder, self._cursor)
+            known = {each.name: found for each in page.objects if (found := self._remembered(each)) is not None}
+            unknown = [each for each in page.objects if each.name not in known]
+            read = unknown[:reads]
+            for each, end in zip(read, await in_parallel(self._end_of, read), strict=True):
+                known[each.name] = _Known(each.etag, end)
+            outdated = [each for each in page.objects if each.name in known and known[each.name].end <= now]
+            chosen = outdated[: limit - forgotten]
+            forgotten += sum(await in_parallel(self._forget, chosen))
+            if len(self._this_round) + len(known) <= REMEMBERED:
+                self._this_round |= known
+            if len(read) < len(unknown) or len(chosen) < len(outdated):
+                # The next look begins with this page.
+                break
+            reads -= len(read)
+            if not page.more:
+                self._cursor, self._known, self._this_round = "", self._this_round, {}
+                break
+            self._cursor = page.objects[-1].name
+        return forgotten
+
+    def _remembered(self, listed: Listed) -> _Known | None:
+        known = self._this_round.get(listed.name) or self._known.get(listed.name)
+        return known if known is not None and known.etag == listed.etag else None
 
     async def _end_of(self, listed: Listed) -> datetime:
         """When a record may go: one that nobody can read stays."""
@@ -156,7 +159,6 @@ class _Scan:
 
     async def _forget(self, listed: Listed) -> bool:
         held = await self._read(listed)
-        self._known.pop(listed.name, None)
         return held is not None and await self._delete(held)
 
 

@@ -147,8 +147,6 @@ class S3Store(Store):
     ) -> list[Task | IdempotencyConflict]:
         await self.open()
         answers = await self._inserting.insert(submissions, self._clock(), all_or_nothing=all_or_nothing)
-        if any(submission.reservation is not None for submission in submissions):
-            self._pruning.written()
         self._written()
         return answers
 
@@ -218,7 +216,6 @@ class S3Store(Store):
     async def forget(self, tasks: Sequence[Task], now: datetime) -> list[bool]:
         await self.open()
         forgotten = await self._changing.forget(tasks, now)
-        self._pruning.written()
         self._poll.written()
         return forgotten
 
@@ -229,7 +226,6 @@ class S3Store(Store):
     async def restore(self, piece: Piece, now: datetime) -> Piece:
         await self.open()
         there = await self._moving.restore(piece, now)
-        self._pruning.written()
         self._written()
         return there
 
