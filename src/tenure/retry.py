@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from functools import lru_cache
 
 import msgspec
 
@@ -53,6 +54,7 @@ class RetryPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
         return min(min(plain, cap) * factor, cap)
 
 
+@lru_cache(maxsize=1024)
 def effective_max(job_max: int, policy_max: int | None) -> int:
     """How many executions a task may have: the job's word, capped by the policy's, and at least one.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -16,6 +16,10 @@ from tenure.unknown import Reader
 
 FORMAT = 1
 """The version of the stored JSON. A record with a higher one was written by a newer Tenure."""
+
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**30)]
+Fence = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
+"""Numbers that stand in columns, too. A record with others was harmed: no store could keep what comes after it."""
 
 
 class TaskStatus(StrEnum):
@@ -82,7 +86,7 @@ class Task(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, forbid_unk
     available_at: Moment
     queue: str = "default"
     status: TaskStatus = TaskStatus.Pending
-    version: int = 1
+    version: Count = 1
     input_json: msgspec.Raw = msgspec.field(name="input", default=payload.NULL)
     output_json: msgspec.Raw = msgspec.field(name="output", default=payload.NULL)
     priority: int = 0
@@ -97,11 +101,11 @@ class Task(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, forbid_unk
     cancelled_at: Moment | None = None
     archived_at: Moment | None = None
 
-    fence: int = 0
+    fence: Fence = 0
     worker_id: str | None = None
     lease_expires_at: Moment | None = None
 
-    attempts: int = 0
+    attempts: Count = 0
     max_attempts: int = 0
     limit: int = 0
     retry: RetryPolicy | None = None

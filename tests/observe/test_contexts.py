@@ -32,7 +32,7 @@ class WatchedStore(MemoryStore):
 class Prepares(Subscriber):
     """Sets a variable for all attempts of a worker."""
 
-    def worker_begins(self):
+    def worker_begins(self, queues, types):
         prepared.set("by the observer")
 
 

@@ -54,6 +54,19 @@ def test_buckets_reach_from_milliseconds_to_hours_and_from_seconds_to_months():
         assert (buckets[0], buckets[-1] >= longest) == (shortest, True)
 
 
+async def test_the_counters_of_a_worker_are_there_before_anything_happens(registry):
+    """Prometheus sees a counter rise only if it has seen it before."""
+    async with connect("memory://") as queue:
+        queue.observe(Prometheus(registry))
+        worker = Worker(queue, queues=("default", "mail"))
+        worker.task("job")(lambda _: None)
+        assert await worker.run(until_idle=True) == 0
+    for counter in ("tasks_completed_total", "tasks_dead_total", "tasks_expired_total", "leases_lapsed_total"):
+        for name in worker.queues:
+            assert value(registry, counter, task_type="job", queue=name) == 0
+            assert value(registry, "tasks_failed_total", task_type="job", queue=name, reason="lapsed") == 0
+
+
 async def test_counters_tell_what_the_store_tells(registry):
     async with connect("memory://") as queue:
         queue.observe(Prometheus(registry))

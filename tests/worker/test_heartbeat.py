@@ -5,6 +5,7 @@ import sqlite3
 import threading
 import time
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 from msgspec.structs import replace
@@ -14,6 +15,7 @@ from tenure import InvalidInput, StoreUnavailable, TaskStatus, Worker, connect, 
 from tenure.queue import Queue
 from tenure.stores.base import Change, Want
 from tenure.testing import Fault, FaultyStore
+from tenure.worker import heartbeat as heartbeat_module
 from tenure.worker import surroundings
 from tenure.worker.backoff import Outage
 from tenure.worker.heartbeat import Heartbeat
@@ -108,6 +110,22 @@ async def test_a_store_that_is_slower_than_a_short_lease_is_waited_for_and_not_a
     monkeypatch.setattr(heartbeat, "_patience", lambda: PATIENCE)
     await heartbeat._answered(heartbeat._store)
     assert len(asked) == 2
+
+
+async def test_a_worker_that_cannot_sign_off_says_so_and_ends(memory, monkeypatch, caplog):
+    monkeypatch.setattr(heartbeat_module, "FAREWELL", 0.01)
+
+    class Deaf(FaultyStore):
+        async def put_note(self, note, *, if_version=None):
+            if not note.value:
+                await asyncio.Event().wait()
+            return await super().put_note(note, if_version=if_version)
+
+    worker = Worker(Queue(Deaf(memory.store)), worker_id="w1")
+    worker.task("job")(lambda _: None)
+    assert await worker.run(until_idle=True) == 0
+    words = "worker w1 could not sign off and is listed for a while: no answer within 0.01 s"
+    assert words in [record.getMessage() for record in caplog.records]
 
 
 async def test_a_claimed_task_that_waits_for_a_slot_is_renewed_too(memory):
@@ -312,3 +330,29 @@ async def taken_over(queue, task_id):
         await queue.store.swap([Change(task, lapsed)])
         for claimed in (await queue.store.claim(want)).tasks:
             return claimed
+
+
+@pytest.mark.parametrize("claimed", ["just as it begins", "nearly a lease ago"])
+async def test_a_beat_without_an_answer_ends_before_the_leases_do(memory, monkeypatch, claimed):
+    """Also when nothing was held as it looked how long it may take, and when it is the last try."""
+    now, given_up = [100.0], []
+    monkeypatch.setattr(surroundings, "monotonic", lambda: now[0])
+
+    async def wait(futures, *, timeout, return_when):
+        now[0] += timeout
+        return set(), futures
+
+    monkeypatch.setattr(asyncio, "wait", wait)
+    held_until = 101.0 if claimed == "just as it begins" else 100.1
+    attempt = SimpleNamespace(task=await memory.submit("job"), context=None, settled=False, held_until=held_until)
+    looks = [[]] if claimed == "just as it begins" else []
+    heartbeat = Heartbeat(
+        memory.store, "w1", timedelta(seconds=1), lambda: looks.pop() if looks else [attempt], dict,
+        lambda attempt: given_up.append(now[0]), None, Outage(),
+    )  # fmt: skip
+    heartbeat._stop = asyncio.Event()
+    with pytest.raises(StoreUnavailable):
+        await heartbeat._answered(memory.store)
+    heartbeat._give_up_late()
+    await heartbeat._leave()
+    assert [at < held_until for at in given_up] == [True]

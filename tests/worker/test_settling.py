@@ -2,6 +2,8 @@
 
 import asyncio
 
+from waiting import until
+
 from tenure import Worker
 from tenure.queue import Queue
 from tenure.testing import Fault, FaultyStore
@@ -69,3 +71,25 @@ async def test_a_cancel_request_does_not_get_lost_between_the_handlers_end_and_i
         "cancel requested",
         "completed",
     ]
+
+
+async def test_an_end_whose_answer_was_lost_is_told_once_also_when_the_next_write_fails(memory):
+    store = FaultyStore(memory.store, plan=[Fault("swap", "after", nth=1), Fault("swap", "before", nth=2)])
+    worker, go, told = Worker(Queue(store), concurrency=2), asyncio.Event(), []
+
+    @worker.task("job")
+    async def job(input):
+        await go.wait()
+
+    @worker.on_success
+    async def succeeded(task):
+        told.append(task.id)
+
+    tasks = await memory.submit_many([("job", "fits"), ("job", "has changed")])
+    run = asyncio.create_task(worker.run(max_tasks=2))
+    await until(lambda: worker._run is not None and len(worker._run.running) == 2)
+    await memory.cancel(tasks[1].id)
+    go.set()
+    assert await run == 2
+    assert [fault.method for fault in store.injected] == ["swap", "swap"]
+    assert sorted(told) == sorted(task.id for task in tasks)

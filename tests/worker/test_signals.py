@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 from waiting import PATIENCE
 
-from tenure import TaskStatus, connect
+from tenure import TaskStatus, Worker, connect
+from tenure.worker import shutdown
+from tenure.worker.heartbeat import Heartbeat
 
 PROGRAM = Path(__file__).with_name("worker_program.py")
 
@@ -88,3 +90,68 @@ async def test_what_exceeds_the_grace_is_cancelled_and_released(queue):
         process.send_signal(signal.SIGTERM)
         assert await rest(process) == (["cancelled 0", "shutdown", "ended 1"], 0)
     assert (await queue.get(task.id)).status is TaskStatus.Pending
+
+
+async def test_a_handler_that_does_not_stop_is_left_behind_and_its_task_given_back(queue):
+    task = await queue.submit("deaf")
+    async with program(queue.url, 0) as process:
+        assert await said(process, 1) == ["deaf"]
+        process.send_signal(signal.SIGTERM)
+        async with asyncio.timeout(PATIENCE):
+            out, err = await process.communicate()
+    assert (out.decode().split(), process.returncode) == (["shutdown", "ended", "1"], 0)
+    (line,) = err.decode().splitlines()[1:]
+    assert (
+        line
+        == f"task {task.id}: its handler goes on although it was cancelled; the task is given back and the handler left behind"
+    )
+    task = await queue.get(task.id)
+    assert (task.status, task.attempts, task.lease_expires_at) == (TaskStatus.Pending, 0, None)
+
+
+async def test_what_a_handler_does_that_was_left_behind_changes_nothing(memory, monkeypatch):
+    monkeypatch.setattr(shutdown, "LAST_WORDS", 0.01)
+    worker, begun, go, handling = Worker(memory, grace=3600), asyncio.Event(), asyncio.Event(), []
+
+    @worker.task("job")
+    async def job(input):
+        handling.append(asyncio.current_task())
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await go.wait()
+
+    task = await memory.submit("job")
+    async with asyncio.timeout(PATIENCE):
+        run = asyncio.create_task(worker.run())
+        await begun.wait()
+        worker.stop()
+        worker.stop(now=True)
+        assert await run == 1
+        # What becomes of it after all changes nothing.
+        go.set()
+        await asyncio.wait(handling)
+    assert [event.what for event in await memory.history(task.id)] == ["created", "claimed", "released"]
+
+
+@pytest.mark.parametrize("moment", ["start", "stop"])
+async def test_a_worker_that_others_can_see_hears_signals(memory, monkeypatch, moment):
+    """From before its first sign of life until after its last; a signal that ends the process would leave the note."""
+    heard, worker = [], Worker(memory)
+    worker.task("job")(lambda _: None)
+    act = getattr(Heartbeat, moment)
+
+    def interrupted(heartbeat):
+        signal.raise_signal(signal.SIGTERM)
+        return act(heartbeat)
+
+    monkeypatch.setattr(Heartbeat, moment, interrupted)
+    before = signal.signal(signal.SIGTERM, lambda number, frame: heard.append(number))
+    try:
+        async with asyncio.timeout(PATIENCE):
+            await worker.run(until_idle=moment == "stop")
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert not heard
+    assert await memory.workers(gone=True) == []

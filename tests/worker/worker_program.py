@@ -1,6 +1,7 @@
 """A worker as a program: `worker_program.py URL GRACE`. It says on its standard output what happens."""
 
 import asyncio
+import contextlib
 import sys
 import threading
 
@@ -32,6 +33,13 @@ async def main(url, grace):
         def stuck(input):
             say("stuck")
             threading.Event().wait()
+
+        @worker.task("deaf")
+        async def deaf(input):
+            say("deaf")
+            while True:
+                with contextlib.suppress(asyncio.CancelledError):
+                    await asyncio.Event().wait()
 
         worker.on_shutdown(lambda: say("shutdown"))
         ended = await worker.run()

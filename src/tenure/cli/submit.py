@@ -6,7 +6,7 @@ import json
 import sys
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -195,12 +195,14 @@ async def _submit_batch(queue: Queue, batch: list[tuple[str, Any, SubmitOptions]
     answers = await asyncio.gather(
         *(queue.submit(type_, value, **options) for type_, value, options in batch), return_exceptions=True
     )
+    told: list[Task | Exception] = []
     for answer in answers:
         if isinstance(answer, BaseException) and (
             isinstance(answer, StoreError) or not isinstance(answer, TenureError)
         ):
             raise answer
-    return answers  # type: ignore[return-value]
+        told.append(answer)
+    return told
 
 
 def _read_lines(name: str) -> list[tuple[int, str]]:
@@ -238,4 +240,5 @@ def _order(number: int, line: str, prefix: str | None, common: dict[str, Any]) -
     options = {**common, **entry}
     if prefix is not None and not {"idempotency_key", "task_id", "slot"} & options.keys():
         options["idempotency_key"] = f"{prefix}-{number}"
-    return type_, value, options  # type: ignore[return-value]
+    # What is no option, or not of its type, is for the submit to refuse.
+    return type_, value, cast("SubmitOptions", options)

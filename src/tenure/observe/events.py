@@ -181,8 +181,8 @@ class Subscriber:
         """A submit of these types begins; its options may be added to. At the end of the context, `tasks` are there."""
         return contextlib.nullcontext()
 
-    def worker_begins(self) -> None:
-        """A worker is about to begin attempts. Context variables that are set here are seen by all its handlers, and by nothing else."""
+    def worker_begins(self, queues: Sequence[str], types: Sequence[str]) -> None:
+        """A worker is about to take tasks of these. Context variables that are set here are seen by all its handlers, and by nothing else."""
 
     def attempt_begins(self, context: Execution) -> OnEnd | None:
         """A handler is about to run. Context variables that are set here are seen by it, and by nothing else.
@@ -239,10 +239,10 @@ class Events:
         if self.listeners:
             self.emit([Claimed(task) for task in tasks])
 
-    def worker_begins(self) -> None:
-        """Let those who want to prepare the context of the attempts of a worker; to be called in that context."""
+    def worker_begins(self, queues: Sequence[str], types: Sequence[str]) -> None:
+        """Let those who want to prepare for the attempts of a worker, in the context that they begin with."""
         for subscriber in self.that_override("worker_begins"):
-            self.tell(subscriber.worker_begins)
+            self.tell(subscriber.worker_begins, queues, types)
 
     def attempt_begins(self, context: Execution) -> list[OnEnd]:
         """Tell those who want to know that a handler is about to run, and return what is to be called at its end."""

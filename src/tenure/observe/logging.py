@@ -62,9 +62,13 @@ _WORDS: dict[type[TaskEvent], str] = {
 }
 
 
-_MESSAGES = {kind: f"task {words}" for kind, words in _WORDS.items()}
-_NAMES = {kind: kind.__name__.lower() for kind in LEVELS}
-_LEVEL_NAMES = {kind: logging.getLevelName(level).lower() for kind, level in LEVELS.items()}
+_SAID = {
+    kind: (logging.getLevelName(level).lower(), kind.__name__.lower(), f"task {_WORDS[kind]}")
+    for kind, level in LEVELS.items()
+}
+"""What the lines of a kind have in common: level, name of the event, message. The ids are fields beside it: a sentence would only repeat them."""
+_STATUS = {status: status.value for status in TaskStatus}
+"""As plain text, which is written faster than a member of an enumeration."""
 FIELDS = ("event", "task_id", "task_type", "queue", "attempt", "status", "worker_id", "seconds", "why")
 
 
@@ -80,7 +84,7 @@ class Line(msgspec.Struct, omit_defaults=True, gc=False):
     task_type: str
     queue: str
     attempt: int
-    status: TaskStatus
+    status: str
     worker_id: str | None = None
     seconds: float | None = None
     why: str | None = None
@@ -95,31 +99,35 @@ class Logging(Subscriber):
     def happened(self, events: Sequence[TaskEvent]) -> None:  # noqa: D102 - as the base says
         logger = self._logger
         wanted = {kind for kind, level in LEVELS.items() if logger.isEnabledFor(level)}
-        told = [event for event in events if type(event) in wanted]
-        if not told:
+        if wanted.isdisjoint(map(type, events)):
             return
+        told = [event for event in events if type(event) in wanted]
         now = datetime.now(UTC)
         if (handler := _only_json(logger)) is not None:
-            # The ids are fields of the object: a sentence would only repeat them.
-            handler.write_lines([self._line(event, now, _MESSAGES[type(event)]) for event in told])
+            handler.write_lines([self._line(event, now) for event in told])
             return
         make = logging.getLogRecordFactory()
         for event in told:
-            line = self._line(event, now, sentence(event.task, _WORDS[type(event)]))
+            line = self._line(event, now)
             # The caller of a logger is always this line: looking for it would cost more than the line.
             level = logging.getLevelName(line.level.upper())
-            record = make(logger.name, level, __file__, 0, line.message, (), None)
+            text = sentence(event.task, _WORDS[type(event)])
+            record = make(logger.name, level, __file__, 0, text, (), None)
             record.__dict__.update({field: getattr(line, field) for field in FIELDS})
             logger.handle(record)
 
-    def _line(self, event: TaskEvent, now: datetime, message: str) -> Line:
-        kind, task = type(event), event.task
-        level = "error" if kind is Lapsed and task.status is TaskStatus.Failed else _LEVEL_NAMES[kind]
+    def _line(self, event: TaskEvent, now: datetime) -> Line:
+        task = event.task
         last = task.history[-1]
+        level, name, message = _SAID[type(event)]
+        seconds = None
+        if isinstance(event, Completed):
+            seconds = event.seconds
+        elif isinstance(event, Lapsed) and event.dead:
+            level = "error"
         return Line(
-            now, level, self._logger.name, message, _NAMES[kind], task.id, task.type, task.queue,
-            last.attempt, task.status, last.worker, event.seconds if kind is Completed else None,  # type: ignore[attr-defined]
-            last.why,
+            now, level, self._logger.name, message, name, task.id, task.type, task.queue,
+            last.attempt, _STATUS[task.status], last.worker, seconds, last.why,
         )  # fmt: skip
 
 

@@ -177,13 +177,13 @@ class Prometheus(Subscriber):
 
     def happened(self, events: Sequence[TaskEvent]) -> None:  # noqa: D102 - as the base says
         groups: dict[tuple[type[TaskEvent], str, str], list[Any]] = {}
-        last: tuple[Any, ...] = (None, None, None)
-        group: list[Any] = []
+        kind, type_, queue, group = TaskEvent, "", "", []
         for event in events:
             task = event.task
             # Many of one kind in a row are the rule, and comparing costs less than looking up.
-            if (key := (type(event), task.type, task.queue)) != last:
-                last, group = key, groups.setdefault(key, [])
+            if type(event) is not kind or task.type != type_ or task.queue != queue:
+                kind, type_, queue = type(event), task.type, task.queue
+                group = groups.setdefault((kind, type_, queue), [])
             group.append(event)
         for (kind, type_, queue), group in groups.items():
             if (type_, queue) not in self._seen:
@@ -193,8 +193,13 @@ class Prometheus(Subscriber):
             if (observe := self._observed.get(kind)) is not None:
                 observe(group, type_, queue)
 
+    def worker_begins(self, queues: Sequence[str], types: Sequence[str]) -> None:
+        """A counter that appears with its first count looks as if it had never risen, so those of a worker appear before that."""
+        for type_ in types:
+            for queue in queues:
+                self._show_zeros(type_, queue)
+
     def _show_zeros(self, type_: str, queue: str) -> None:
-        """A counter that appears with its first count looks as if it had never risen, so it appears before that."""
         if len(self._seen) < MANY:
             self._seen.add((type_, queue))
         metrics = self.metrics

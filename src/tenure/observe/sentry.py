@@ -20,7 +20,7 @@ try:
 except ModuleNotFoundError:
     raise MissingExtra("Sentry", "sentry") from None
 
-FAILURES = (Failed, Lapsed)
+FAILURES = frozenset({Failed, Lapsed})
 
 
 class Sentry(Subscriber):
@@ -40,11 +40,13 @@ class Sentry(Subscriber):
         self._every_failure = every_failure
         self._send_input = send_input
 
-    def worker_begins(self) -> None:
+    def worker_begins(self, queues: Sequence[str], types: Sequence[str]) -> None:  # noqa: ARG002 - whatever it takes
         """From here on, a scope of its own for each attempt that tells something."""
         enter()
 
     def happened(self, events: Sequence[TaskEvent]) -> None:  # noqa: D102 - as the base says
+        if FAILURES.isdisjoint(map(type, events)):
+            return
         failures: list[Any] = [event for event in events if type(event) in FAILURES]
         for failed in failures:
             if failed.dead or self._every_failure:

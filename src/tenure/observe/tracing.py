@@ -28,7 +28,7 @@ except ModuleNotFoundError:
 
 SYSTEM = "tenure"
 PARENT = "traceparent"
-UNSAMPLED = tuple("02468ace")
+UNSAMPLED = frozenset("02468ace")
 """The lowest bit of the flags, which end the header, says whether the trace is sampled."""
 
 
@@ -40,6 +40,7 @@ class Tracing(Subscriber):
 
     def __init__(self, provider: TracerProvider | None = None) -> None:
         self._tracer = trace.get_tracer("tenure", tracer_provider=provider)
+        self._unsampled = _unsampled({})
 
     @contextlib.contextmanager
     def submitting(self, options: dict[str, Any], types: Sequence[str], tasks: Sequence[Task]) -> Iterator[None]:
@@ -73,11 +74,12 @@ class Tracing(Subscriber):
         """The span of an attempt is the current one while its handler runs, and ends with it."""
         task = context.task
         parent = task.headers.get(PARENT, "")
-        if parent.endswith(UNSAMPLED):
+        if parent[-1:] in UNSAMPLED:
             # Whoever submitted it was not sampled, so the attempt is not; what it calls may want to know that.
-            carried = _Unsampled()
-            carried.headers = task.headers
-            current.attach(carried)
+            # Tasks that were submitted together carry the same.
+            if self._unsampled.headers != task.headers:
+                self._unsampled = _unsampled(task.headers)
+            current.attach(self._unsampled)
             return None
         last = task.history[-1]
         around = extract(task.headers) if parent else _NOTHING
@@ -111,7 +113,7 @@ def _end(span: Span, error: BaseException | None) -> None:
 
 
 class _Unsampled(Context):
-    """What a task carries whose submit was not sampled: read from its headers when somebody asks, and hardly anybody does."""
+    """What tasks carry whose submit was not sampled: read from their headers when somebody asks, and hardly anybody does."""
 
     __slots__ = ("headers",)
     headers: dict[str, str]
@@ -129,3 +131,9 @@ class _Unsampled(Context):
     def _read(self) -> None:
         if not self:
             dict.update(self, extract(self.headers))
+
+
+def _unsampled(headers: dict[str, str]) -> _Unsampled:
+    context = _Unsampled()
+    context.headers = headers
+    return context

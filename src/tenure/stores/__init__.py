@@ -67,10 +67,10 @@ def _open_one(url: str, clock: Callable[[], datetime] | None) -> Store:
         return SqliteStore(sqlite_path(url), **timed)
     name, extra = _CLASSES[scheme]
     try:
-        store: type[Any] = getattr(importlib.import_module(f"tenure.stores.{extra}"), name)
+        store: Callable[..., Store] = getattr(importlib.import_module(f"tenure.stores.{extra}"), name)
     except ModuleNotFoundError:
         raise MissingExtra(f"An address with {scheme}://", extra) from None
-    return store(url, **timed)  # type: ignore[no-any-return]
+    return store(url, **timed)
 
 
 def sqlite_path(url: str) -> Path:

@@ -17,6 +17,7 @@ import msgspec
 
 from tenure.errors import IdempotencyConflict, InvalidInput
 from tenure.idempotency import Reservation
+from tenure.lifecycle import Pending
 from tenure.payload import NULL
 from tenure.submission import Submission
 from tenure.task import Progress, Task, TaskStatus
@@ -340,7 +341,7 @@ def _is_paused(until: Any, now: datetime) -> bool:
 def can_claim(task: Task, want: Want, now: datetime) -> bool:
     """Whether a record says what the search for it was told: one that was harmed may say anything."""
     return (
-        task.status is TaskStatus.Pending
+        task.status is Pending
         and task.type in want.types
         and task.available_at <= now
         and (task.expires_at is None or now < task.expires_at)

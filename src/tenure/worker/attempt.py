@@ -57,7 +57,6 @@ class Attempt(msgspec.Struct, eq=False):
     error: BaseException | None = None
     reason: str = "permanent"
     """Why it failed, in one word, for those who count."""
-    timed_from: float = 0.0
     seconds: float | None = None
     """How long the handler took, if anybody wants to know."""
     output: msgspec.Raw = payload.NULL
@@ -99,10 +98,9 @@ class Attempt(msgspec.Struct, eq=False):
 
     def event(self, task: Task) -> TaskEvent:
         """What its end has made of the task."""
-        kind = kind_of(task)
-        if kind is Completed:
+        if task.status is lifecycle.Completed:
             return Completed(task, self.seconds)
-        if kind is Failed:
+        if kind_of(task) is Failed:
             return Failed(task, self.reason, self.error, self.seconds, self.context)
         return latest(task)
 

@@ -22,7 +22,8 @@ log = logging.getLogger("tenure.worker")
 
 CHECK_INTERVAL = 1.0
 NOTE_INTERVAL = 10.0
-FAREWELL = 2.0
+FAREWELL = 5.0
+"""Seconds that a worker on its way out waits for the store to take note."""
 LONGEST_BEAT = 5.0
 """Seconds that a beat may take on the way to a slow store, however short the lease is."""
 WORK = "renew leases"
@@ -97,13 +98,19 @@ class Heartbeat:
                 self.last_beat = surroundings.monotonic()
                 await self._sleep()
             await self._leave()
-            with contextlib.suppress(Exception):
-                async with asyncio.timeout(FAREWELL):
-                    await store.put_note(Note(WORKER, self._worker_id))
+            await self._say_goodbye(store)
         finally:
             await self._leave()
             if store is not self._store:
                 await store.close()
+
+    async def _say_goodbye(self, store: Store) -> None:
+        try:
+            async with asyncio.timeout(FAREWELL):
+                await store.put_note(Note(WORKER, self._worker_id))
+        except Exception as error:
+            words = "worker %s could not sign off and is listed for a while: %s"
+            log.warning(words, self._worker_id, str(error) or f"no answer within {FAREWELL:g} s")
 
     async def _once(self, store: Store) -> None:
         now = surroundings.monotonic()
@@ -125,9 +132,14 @@ class Heartbeat:
         assert self._stop is not None
         if self._beating is None:
             self._beating, self._began = asyncio.ensure_future(self._once(store)), surroundings.monotonic()
-        seconds, stopping = self._patience(), asyncio.ensure_future(self._stop.wait())
+        began, stopping = surroundings.monotonic(), asyncio.ensure_future(self._stop.wait())
         either: set[asyncio.Future[Any]] = {self._beating, stopping}
-        await asyncio.wait(either, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        while True:
+            done, _ = await asyncio.wait(either, timeout=self._patience(), return_when=asyncio.FIRST_COMPLETED)
+            late, seconds = self._until_late(), surroundings.monotonic() - began
+            # What was claimed meanwhile has a lease that ends later.
+            if done or late is None or late <= 0 or seconds >= self._lease.total_seconds():
+                break
         stopping.cancel()
         if self._beating.done():
             beating, self._beating = self._beating, None
@@ -146,8 +158,15 @@ class Heartbeat:
             await asyncio.gather(beating, return_exceptions=True)
 
     def _patience(self) -> float:
-        """How long the store may take: until the first lease has to be given up."""
-        return max(self._until_late() or self._lease.total_seconds(), self._renew_every)
+        """How long the store may take: until the first lease has to be given up, also one of a task that is claimed right now.
+
+        Just before a lease ends there is half of the margin left for a last try.
+        """
+        late = self._until_late()
+        if late is None:
+            return self._lease.total_seconds() - self._margin
+        left = late if late > 0 else late + self._margin / 2
+        return left if left > 0 else self._renew_every
 
     async def _sleep(self) -> None:
         assert self._stop is not None

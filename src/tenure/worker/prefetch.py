@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from tenure.worker import surroundings
 
-LEAST, MOST = 0.05, 0.5
+LEAST, MOST = 0.1, 0.5
 """Seconds of work in hand, at least and at most; between them, three times what a claim takes."""
-LIMIT = 1000
+LIMIT = 2000
+WINDOW = 0.05
+"""Seconds after which a rate is an old one."""
 
 
 class Prefetch:
@@ -22,7 +24,7 @@ class Prefetch:
         """So many tasks have ended."""
         self._count += count
         elapsed = surroundings.monotonic() - self._since
-        if elapsed > LEAST / 2:
+        if elapsed > WINDOW / 2:
             rate = self._count / elapsed
             self._rate = (self._rate + rate) / 2 if self._rate else rate
             self._count, self._since = 0, surroundings.monotonic()
@@ -39,4 +41,4 @@ class Prefetch:
     def _rate_now(self) -> float:
         """It falls while nothing ends, so that slow handlers do not lead to claims that are only given back."""
         elapsed = surroundings.monotonic() - self._since
-        return self._rate if elapsed < LEAST else min(self._rate, (self._count + 1) / elapsed)
+        return self._rate if elapsed < WINDOW else min(self._rate, (self._count + 1) / elapsed)

@@ -15,12 +15,13 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from tenure.errors import DamagedRecord, StoreError, StoreUnavailable
+from tenure.lifecycle import Completed
 from tenure.observe.events import Failed, Lost, OnEnd, Subscriber, under_way
 from tenure.observe.logging import about, tell_failure
 from tenure.retry import RetryPolicy
 from tenure.stores.base import Claimed, Hold, Renewal, Want
 from tenure.sweeper import Sweeper
-from tenure.task import Task, TaskStatus
+from tenure.task import Task
 from tenure.worker import surroundings
 from tenure.worker.attempt import Attempt, Middleware, Rule, Stop, released
 from tenure.worker.backoff import Backoff, Outage
@@ -30,6 +31,7 @@ from tenure.worker.handlers import INHERIT, Handler
 from tenure.worker.heartbeat import Heartbeat
 from tenure.worker.prefetch import Prefetch
 from tenure.worker.settlers import settler_of
+from tenure.worker.shutdown import LAST_WORDS, Shutdown
 from tenure.worker.signals import listening
 from tenure.worker.unanswered import Unanswered
 
@@ -40,8 +42,6 @@ log = logging.getLogger("tenure.worker")
 
 UNSETTLED_LIMIT = 5000
 BUFFER_PATIENCE = 1.0
-LAST_WORDS = 5.0
-"""Seconds that a stopping worker tries to write its endings to a store that is away."""
 
 
 class Run:
@@ -94,8 +94,9 @@ class Run:
         )
         self.claimed = self.ended = 0
         self.prefetch = Prefetch()
-        self.stopping = self.stopping_now = False
+        self.stopping = False
         self.changed = asyncio.Event()
+        self.shutdown = Shutdown(self.running, self.changed)
         self.nap: asyncio.Future[None] | None = None
         self.hooks: set[asyncio.Task[None]] = set()
 
@@ -107,24 +108,11 @@ class Run:
         self.started_at = await self._first_answer()
         await worker.call_hooks("startup")
         log.info("worker %s takes %s from %s", worker.worker_id, ", ".join(self.handlers), ", ".join(worker.queues))
-        self.heartbeat.start()
-        beside = [asyncio.create_task(self._sweep_now_and_then(), name="tenure-sweeper")]
-        if self.events.subscribers:
-            looking = self.events.look_now_and_then(worker.queue)
-            beside.append(asyncio.create_task(looking, name="tenure-observe"))
         try:
+            # Before others can see that this worker is there, and until they no longer do.
             with listening(self._on_signal):
-                await self._claim_until_stopped()
-                await self._finish()
-        except BaseException:
-            self.stop(now=True)
-            await self._finish()
-            raise
+                await self._serve()
         finally:
-            for helper in beside:
-                helper.cancel()
-            await asyncio.wait(beside)
-            await self.heartbeat.stop()
             self.executors.close()
             if self.hooks:
                 await asyncio.wait(self.hooks)
@@ -134,6 +122,26 @@ class Run:
             await worker.call_hooks("shutdown")
             log.info("worker %s stopped after %d tasks", worker.worker_id, self.ended)
         return self.ended
+
+    async def _serve(self) -> None:
+        self.heartbeat.start()
+        beside = [asyncio.create_task(self._sweep_now_and_then(), name="tenure-sweeper")]
+        if self.events.subscribers:
+            self._welcome()
+            looking = self.events.look_now_and_then(self.worker.queue)
+            beside.append(asyncio.create_task(looking, name="tenure-observe"))
+        try:
+            await self._claim_until_stopped()
+            await self._finish()
+        except BaseException:
+            self.stop(now=True)
+            await self._finish()
+            raise
+        finally:
+            for helper in beside:
+                helper.cancel()
+            await asyncio.wait(beside)
+            await self.heartbeat.stop()
 
     async def _first_answer(self) -> datetime | None:
         """The time, from a store that may not be there yet; None if the worker was stopped before it was."""
@@ -154,8 +162,7 @@ class Run:
         """Claim no more; with `now`, cancel what runs."""
         self.stopping = True
         if now:
-            self.stopping_now = True
-            self._interrupt_all()
+            self.shutdown.hurry()
         self.changed.set()
         if self.nap is not None:
             self.nap.cancel()
@@ -169,20 +176,23 @@ class Run:
     async def _finish(self) -> None:
         """Give back what has not started, let the rest finish within the grace, then cancel and release it."""
         self._give_back("its worker was shut down")
-        deadline = self.loop.time() + (0 if self.stopping_now else self.worker.grace)
-        while self.running and self.loop.time() < deadline and not self.stopping_now:
-            self.changed.clear()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout_at(deadline):
-                    await self.changed.wait()
-        self._interrupt_all()
-        while self.running:
-            await asyncio.wait([attempt.running for attempt in self.running if attempt.running is not None])
+        deadline = self.loop.time() + self.worker.grace
+        for attempt in await self.shutdown.finish(self.worker.grace):
+            self._leave_behind(attempt)
         await self.settler.drain(max(deadline - self.loop.time(), LAST_WORDS))
 
-    def _interrupt_all(self) -> None:
-        for attempt in list(self.running):
-            attempt.interrupt(Stop.Shutdown)
+    def _leave_behind(self, attempt: Attempt) -> None:
+        """Like a thread, a coroutine that goes on when it is cancelled cannot be stopped: it ends with the process, and nobody waits for that."""
+        words = (
+            "task %s: its handler goes on although it was cancelled; the task is given back and the handler left behind"
+        )
+        log.warning(words, attempt.task.id, extra=about(attempt.task))
+        self.running.discard(attempt)
+        if attempt.running is not None:
+            # As asyncio documents it for tasks of other kinds: whoever ends the loop need not wait for it, nor tell of it once more.
+            asyncio._unregister_task(attempt.running)  # noqa: SLF001
+            attempt.running._log_destroy_pending = False  # type: ignore[attr-defined]  # noqa: SLF001
+        self.settler.put(attempt, released("its worker was shut down"))
 
     # -- claiming
 
@@ -285,11 +295,14 @@ class Run:
             free -= 1
             self.running.add(attempt)
             # Whoever ended starts the next: what its handler left in context variables is none of that one's business.
-            attempt.running = self.loop.create_task(self._attempt(attempt), context=self.attempts_context.copy())
+            attempt.running = self.loop.create_task(
+                self._attempt(attempt), name=attempt.task.type, context=self.attempts_context.copy()
+            )
 
     async def _attempt(self, attempt: Attempt) -> None:
         # An answer, a loop or a process that stood still for longer than the lease: another worker may have the task by now.
-        late = surroundings.monotonic() >= attempt.held_until
+        began = surroundings.monotonic()
+        late = began >= attempt.held_until
         if late or attempt.stopped is not None:
             self.running.discard(attempt)
             self._end_unstarted(attempt, "its lease was over before it began" if late else "given back unstarted")
@@ -299,7 +312,12 @@ class Run:
         attempt.begun, attempt.context = True, context
         timeout = attempt.timeout
         timer = None if timeout is None else self.loop.call_later(timeout, attempt.interrupt, Stop.Timeout)
-        ends = self._observe_begin(attempt, context) if self.events.subscribers else None
+        observed = self.events.subscribers
+        ends: Sequence[OnEnd] = ()
+        if observed:
+            under_way.set(context)
+            if self.events.attempt_watchers:
+                ends = self.events.attempt_begins(context)
         try:
             rule = await attempt.run(context, self.executors, self.middleware)
             ending: Rule | Task | None = rule
@@ -308,8 +326,12 @@ class Run:
         finally:
             if timer is not None:
                 timer.cancel()
-            if ends is not None:
-                self._observe_end(attempt, context, ends)
+            if observed:
+                attempt.seconds = surroundings.monotonic() - began
+                for end in ends:
+                    self.events.tell(end, attempt.error)
+                if attempt.error is None:
+                    context.kept = None
             self.running.discard(attempt)
             # Nothing refers to itself from here on, so the memory is free as soon as the attempt is settled.
             attempt.running = None
@@ -317,6 +339,9 @@ class Run:
             if attempt.error is None:
                 attempt.context = None
             self.changed.set()
+        if attempt.rule is not None:
+            # It was left behind, and given back.
+            return
         if ending is None:
             self.context.copy().run(self._given_up, attempt)
         elif isinstance(ending, Task):
@@ -390,20 +415,7 @@ class Run:
     def _welcome(self) -> None:
         """Let all subscribers, as some are new, prepare what attempts begin with."""
         self.welcomed, self.attempts_context = self.events.subscribers, self.context.copy()
-        self.attempts_context.run(self.events.worker_begins)
-
-    def _observe_begin(self, attempt: Attempt, context: Context) -> Sequence[OnEnd]:
-        under_way.set(context)
-        ends = self.events.attempt_begins(context) if self.events.attempt_watchers else ()
-        attempt.timed_from = surroundings.monotonic()
-        return ends
-
-    def _observe_end(self, attempt: Attempt, context: Context, ends: Sequence[OnEnd]) -> None:
-        attempt.seconds = surroundings.monotonic() - attempt.timed_from
-        for end in ends:
-            self.events.tell(end, attempt.error)
-        if attempt.error is None:
-            context.kept = None
+        self.attempts_context.run(self.events.worker_begins, self.worker.queues, list(self.handlers))
 
     def _lost(self, attempt: Attempt) -> None:
         if self.events.listeners and attempt.begun:
@@ -426,7 +438,7 @@ class Run:
             )
 
     def _settled(self, settled: Sequence[tuple[Attempt, Task | None]]) -> None:
-        ended = 0
+        ended, hooked = 0, self.worker.has_hooks("success")
         for attempt, task in settled:
             self._forget(attempt)
             if task is None:
@@ -434,8 +446,9 @@ class Run:
                 continue
             if attempt.begun:
                 ended += 1
-            if task.status is TaskStatus.Completed:
-                self._call_hooks("success", task)
+            if task.status is Completed:
+                if hooked:
+                    self._call_hooks("success", task)
             elif attempt.error is not None:
                 tell_failure(Failed(task, attempt.reason))
                 self._call_hooks("error", task, attempt.error)

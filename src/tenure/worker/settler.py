@@ -6,6 +6,7 @@ import asyncio
 import contextvars
 import logging
 from collections.abc import Callable, Sequence
+from datetime import datetime
 
 from tenure.errors import DamagedRecord, LeaseLost, StoreUnavailable
 from tenure.lifecycle import took_effect
@@ -72,7 +73,9 @@ class Settler:
             try:
                 if reread:
                     await self._read(batch)
-                batch = await self._write(batch)
+                # What is over is told once, and not decided again when the rest cannot be written.
+                batch, changes = self._decide(batch, await self._store.now())
+                batch = await self._write(batch, changes)
                 reread = True
                 self._backoff.reset()
             except StoreUnavailable as error:
@@ -88,11 +91,11 @@ class Settler:
                 self._on_settled([_lost(batch[0], "its ending cannot be stored")])
                 return
 
-    async def _write(self, batch: list[Attempt]) -> list[Attempt]:
-        """Write what can be written; return the attempts whose task changed meanwhile."""
-        now = await self._store.now()
+    def _decide(self, batch: list[Attempt], now: datetime) -> tuple[list[Attempt], list[Change]]:
+        """How each attempt ends. Tells those that are over, and returns the others with what is to be written."""
         settled: list[tuple[Attempt, Task | None]] = []
-        ended, changes = [], []
+        ended: list[Attempt] = []
+        changes: list[Change] = []
         for attempt in batch:
             task = attempt.latest
             if task is None:
@@ -114,6 +117,10 @@ class Settler:
             changes.append(Change(task, after))
         if settled:
             self._on_settled(settled)
+        return ended, changes
+
+    async def _write(self, ended: list[Attempt], changes: list[Change]) -> list[Attempt]:
+        """Write the ends; return the attempts whose task changed meanwhile."""
         if not changes:
             return []
         fitted = await self._store.swap(changes)

@@ -6,6 +6,8 @@ import random
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from tenure.submission import SubmitOptions
+
 FOLDER = "TENURE_DEMO_FOLDER"
 LEASE = 2.0
 SEED = 1_729
@@ -16,7 +18,7 @@ class Order(NamedTuple):
 
     type: str
     input: Any
-    options: dict[str, Any]
+    options: SubmitOptions
     fate: str
     times: int = 1
 
@@ -32,7 +34,7 @@ def plan(count: int) -> list[Order]:
 def _order(number: int, kind: int) -> Order:
     if kind < 8:
         fails = (0, 0, 0, 1, 1, 2, 0, 1)[kind]
-        key = {"idempotency_key": f"order-{number}"}
+        key: SubmitOptions = {"idempotency_key": f"order-{number}"}
         return Order("charge_card", {"order": number, "cents": 995, "fails": fails}, key, "completed", times=2)
     if kind < 18:
         return Order("resize_image", {"width": 100 + number}, {}, "completed")

@@ -32,7 +32,7 @@ async def _submit(queue: Queue, batch: list[Order]) -> list[tuple[Order, Task]]:
     single = [order for order in batch for _ in range(order.times) if order.times > 1]
     together = [order for order in batch if order.times == 1]
     singles = await asyncio.gather(*(queue.submit(order.type, order.input, **order.options) for order in single))
-    many = await queue.submit_many([(order.type, order.input, order.options) for order in together])  # type: ignore[misc]
+    many = await queue.submit_many([(order.type, order.input, order.options) for order in together])
     return [*zip(single, singles, strict=True), *zip(together, many, strict=True)]
 
 
