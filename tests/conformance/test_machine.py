@@ -1,21 +1,19 @@
 """Every store and the memory store give the same answers to the same random commands."""
 
-import os
 import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
 
+from machine_runs import runs
 from tenure.stores.dynamodb import DynamoStore
 from tenure.stores.etcd import EtcdStore
 from tenure.stores.postgres import PostgresStore
 from tenure.stores.s3 import S3Store
-from tenure.stores.sqlite import SqliteStore
+from tenure.stores.sqlite import SqliteStore, records
 from tenure.testing.conformance.machine import StoreMachine
 
-RUNS = settings(StoreMachine.TestCase.settings, max_examples=int(os.environ.get("TENURE_MACHINE_RUNS", "20")))
-"""How many runs of forty commands each store gets: some seconds in `make test`, many more in `make fuzz`."""
+RUNS = runs(20)
 
 
 class SqliteMachine(StoreMachine):
@@ -30,6 +28,22 @@ class SqliteMachine(StoreMachine):
 
 TestSqliteMachine = SqliteMachine.TestCase
 TestSqliteMachine.settings = RUNS
+
+
+class LargeRecordsMachine(SqliteMachine):
+    """Records grow past the limit, and some are past it from the beginning."""
+
+    def open_store(self, clock):
+        self.usual, records.LARGE = records.LARGE, 330
+        return super().open_store(clock)
+
+    def teardown(self):
+        records.LARGE = self.usual
+        super().teardown()
+
+
+TestLargeRecordsMachine = LargeRecordsMachine.TestCase
+TestLargeRecordsMachine.settings = RUNS
 
 
 class PostgresMachine(StoreMachine):
@@ -92,7 +106,7 @@ class S3Machine(StoreMachine):
 
 @pytest.mark.usefixtures("_machine_bucket")
 class TestS3Machine(S3Machine.TestCase):
-    settings = RUNS
+    settings = runs(10)
 
 
 @pytest.fixture(scope="session")

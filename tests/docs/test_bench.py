@@ -41,3 +41,11 @@ def test_results_and_the_sentence_of_the_readme_come_from_one_run(folder, monkey
         readme.read_text()
         == "before\n<!-- speed: written by bench/sqlite.py -->\nquick\n<!-- end of speed -->\nafter\n"
     )
+
+
+def test_the_drain_whose_instructions_are_counted_runs(folder):
+    words = (BENCH / "instructions.py", "--role", "everything_on_disk", f"sqlite:///{folder}/tasks.db", "50")
+    for role in ("fill", "drain"):
+        run(*words, role)
+    lines = "".join(log.read_text() for log in folder.glob("*.json"))
+    assert lines.count('"message":"task completed"') == 50

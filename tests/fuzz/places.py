@@ -8,6 +8,9 @@ import sqlite3
 from budget import EXAMPLES
 from hypothesis import HealthCheck, Phase, given, settings
 
+from tenure import DamagedRecord
+from tenure.task import decode
+
 
 class Place:
     """One store. `share` is its part of the examples."""
@@ -16,6 +19,12 @@ class Place:
     always_the_same = False
     believes = False
     """Whether a harmed record that still can be read is taken at its word: there is nothing beside it that would tell."""
+    believes_running = False
+    """The same, of a task that runs."""
+
+    async def harm(self, store, task_id, harm):
+        """Harm the record of a task; answers with whether it is to be believed now."""
+        raise NotImplementedError
 
     def key(self, turn, number):
         """The ordering key of a task, two tasks a key."""
@@ -89,6 +98,8 @@ class Postgres(Place):
 
 
 class Etcd(Place):
+    believes_running = True
+
     def __init__(self, request, folder):
         self.url = request.getfixturevalue("etcd_url")
 
@@ -149,10 +160,11 @@ class S3(Place):
         name, _ = (await store._places.find([task_id]))[task_id]
         found = await store.bucket.read(name)
         body = json.loads(found.body)
-        for entry in body["tasks"]:
-            if entry["task"]["id"] == task_id:
-                entry["task"] = _readable(harm(json.dumps(entry["task"]).encode()))
+        (entry,) = [entry for entry in body["tasks"] if entry["task"]["id"] == task_id]
+        harmed = harm(json.dumps(entry["task"]).encode())
+        entry["task"] = _readable(harmed)
         assert await store.bucket.replace(name, json.dumps(body).encode(), "nonce", found.etag)
+        return is_readable(harmed)
 
 
 def _readable(record):
@@ -161,6 +173,14 @@ def _readable(record):
         return json.loads(record)
     except ValueError:
         return record.decode(errors="replace")
+
+
+def is_readable(record):
+    """Whether a harmed record is still a record."""
+    try:
+        return bool(decode(record, "t1"))
+    except DamagedRecord:
+        return False
 
 
 PLACES = {"sqlite": Sqlite, "postgres": Postgres, "etcd": Etcd, "dynamodb": DynamoDB, "s3": S3}

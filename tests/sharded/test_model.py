@@ -10,6 +10,7 @@ which was there before it, and which is forgotten before the key.
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
+from machine_runs import runs
 from tenure import lifecycle
 from tenure.stores.memory import MemoryStore
 from tenure.stores.sharded import ShardedStore
@@ -88,4 +89,4 @@ class ShardedMachine(StoreMachine):
 
 
 TestShardedMachine = ShardedMachine.TestCase
-TestShardedMachine.settings = StoreMachine.TestCase.settings
+TestShardedMachine.settings = runs(50)

@@ -133,7 +133,7 @@ both_kinds = pytest.mark.parametrize("kind", ["before", "after"])
 
 
 @both_kinds
-@pytest.mark.parametrize("nth", [1, 2, range(1, 6)], ids=str)
+@pytest.mark.parametrize("nth", [1, range(2, 7)], ids=str)
 @pytest.mark.parametrize("method", ["now", "insert", "get", "swap"])
 async def test_no_promise_breaks_when_calls_of_producers_and_operators_are_lost(store, clock, method, kind, nth):
     run = Run(store, clock, [Fault(method, kind, nth)])
@@ -152,7 +152,7 @@ ONLY_AFTER_TROUBLE = {
 
 
 @both_kinds
-@pytest.mark.parametrize("nth", [1, 2, range(1, 6)], ids=str)
+@pytest.mark.parametrize("nth", [1, range(2, 7)], ids=str)
 @pytest.mark.parametrize("method", ["now", "claim", "swap", "renew", "find", "get"])
 async def test_no_promise_breaks_when_calls_of_workers_are_lost(store, clock, method, kind, nth):
     run = Run(store, clock, [Fault(method, kind, nth), *ONLY_AFTER_TROUBLE.get(method, [])])
@@ -169,22 +169,32 @@ async def test_no_promise_breaks_when_calls_beside_a_running_task_are_lost(store
     run = Run(store, clock, [Fault(method, kind, nth=range(1, 3))], lease=0.3)
     task = await Queue(store).submit("slow", 1)
     run.acknowledged.append(task.id)
-    worker = run.worker("w1", run.faulty)
-    working = asyncio.ensure_future(worker.run(until_idle=True))
+
+    def met():
+        return any(fault.method == method for fault in run.faulty.injected)
+
+    def start():
+        return asyncio.ensure_future(run.worker("w1", run.faulty).run(until_idle=True))
+
+    working = start()
     async with asyncio.timeout(60):
         while run.faulty.calls.get("wait", 0) < 3 or run.faulty.calls.get("renew", 0) < 3:
             await run.sound.wait(run.sound.mark(), 0.01)
-            if working.done():
+            if working.done() and met():
                 break
+            if working.done():
+                # A slow machine has given up a lease as short as this before any call was lost: the same once more.
+                working.result()
+                working = start()
     run.may_end.set()
     await working
-    assert any(fault.method == method for fault in run.faulty.injected)
+    assert met()
     await run.finish()
     await run.account()
 
 
 @both_kinds
-@pytest.mark.parametrize("nth", [1, 2, range(1, 4)], ids=str)
+@pytest.mark.parametrize("nth", [1, range(2, 5)], ids=str)
 @pytest.mark.parametrize("method", ["now", "overdue", "swap", "prune"])
 async def test_no_promise_breaks_when_calls_of_a_sweep_are_lost(store, clock, method, kind, nth):
     run = Run(store, clock, [Fault(method, kind, nth)])

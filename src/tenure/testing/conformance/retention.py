@@ -91,6 +91,14 @@ async def test_stones_and_stale_records_are_forgotten_too_and_counted(queue, sto
     assert await store.prune({}, clock(), 100) == 0
 
 
+async def test_what_a_prune_leaves_behind_is_seen_by_the_next_one_however_soon_it_comes(queue, store, clock):
+    await brought_to(queue, "archived", idempotency_key="k", idempotency_ttl=timedelta(days=2))
+    await store.prune({}, clock(), 100)
+    assert await store.prune({TaskStatus.Archived: clock()}, clock(), 100) == 1
+    clock.advance(timedelta(days=2))
+    assert await store.prune({}, clock(), 100) == 2
+
+
 async def test_a_task_without_key_or_chosen_id_is_forgotten_for_good(queue, store, clock):
     task = await brought_to(queue, "completed")
     await store.prune({TaskStatus.Completed: clock()}, clock(), 100)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tenure.errors import IdempotencyConflict, InvalidInput
 from tenure.queue import Queue
 from tenure.retry import RetryPolicy
+from tenure.submission import build
 from tenure.task import TaskStatus
 from tenure.testing.conformance.steps import (
     MICROSECOND,
@@ -293,3 +294,19 @@ async def test_an_input_over_the_size_limit_is_refused_with_the_limit(queue, sto
     assert await everything(store) == []
     fits = await queue.submit("greet", "x" * (store.size_limit - 2))
     assert (await read(store, fits.id)).input == fits.input
+
+
+async def test_an_insert_that_is_made_again_finds_its_tasks_whatever_became_of_them(store, clock):
+    """As after an answer that was lost. The ids were made up, so nobody else has them."""
+    made = [build("greet", number, {}, clock(), 1000) for number in range(4)]
+    assert all(task.created for task in await store.insert(made[:3]))
+    clock.advance(1)
+    done, held = await claim(store, 2)
+    await complete(store, done)
+    for batch, created in ((made[:3], [False] * 3), (made, [False] * 3 + [True]), (made[:1], [False])):
+        again = await store.insert(batch)
+        assert ids(again) == [each.task.id for each in batch]
+        assert [task.created for task in again] == created
+    statuses = {task.id: task.status for task in await everything(store)}
+    expected = {done.id: TaskStatus.Completed, held.id: TaskStatus.Running}
+    assert statuses == {each.task.id: expected.get(each.task.id, TaskStatus.Pending) for each in made}
