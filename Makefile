@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint unit test-matrix bench bench-setup bench-short chaos fuzz simulate clean
+.PHONY: demo test lint unit test-matrix bench bench-setup bench-short chaos dashboard-picture fuzz simulate clean
 
 demo: $(VENV)/.installed
 	$(BIN)/tenure demo
@@ -41,10 +41,13 @@ simulate: $(VENV)/.tested
 	$(BIN)/python tests/simulation/simulate.py $(if $(SEEDS),--seeds $(SEEDS)) $(if $(FIRST),--first $(FIRST)) $(if $(SEED),--seed $(SEED))
 
 fuzz: $(VENV)/.tested
-	TENURE_FUZZ_EXAMPLES=3000 TENURE_MACHINE_RUNS=200 $(BIN)/python -m pytest tests/fuzz tests/conformance/test_machine.py tests/s3/test_machines.py -n 2 --timeout=3600
+	TENURE_FUZZ_EXAMPLES=3000 TENURE_MACHINE_RUNS=200 $(BIN)/python -m pytest tests/fuzz tests/conformance/test_machine.py tests/s3/test_machines.py tests/sharded/test_model.py -n 2 --timeout=3600
 
 chaos: $(VENV)/.tested
 	$(BIN)/python tests/chaos/chaos.py --seconds 45 --tasks 6000 --workers 4 --write docs/chaos.md
+
+dashboard-picture: $(VENV)/.tested
+	$(BIN)/python bench/dashboard.py
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

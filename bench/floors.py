@@ -25,11 +25,11 @@ PRAGMA journal_mode = WAL;
 PRAGMA synchronous = FULL;
 PRAGMA cache_size = -65536;
 PRAGMA wal_autocheckpoint = 4000;
-CREATE TABLE tasks (seq INTEGER PRIMARY KEY, status TEXT NOT NULL, record BLOB NOT NULL);
-CREATE INDEX runnable ON tasks (seq) WHERE status = 'pending';
+CREATE TABLE IF NOT EXISTS tasks (seq INTEGER PRIMARY KEY, status TEXT NOT NULL, record BLOB NOT NULL);
+CREATE INDEX IF NOT EXISTS runnable ON tasks (seq) WHERE status = 'pending';
 """
 _INSERT = "INSERT INTO tasks (status, record) VALUES ('pending', ?)"
-_CLAIM = """
+CLAIM = """
 UPDATE tasks SET status = 'running'
 WHERE seq IN (SELECT seq FROM tasks WHERE status = 'pending' ORDER BY seq LIMIT ?) RETURNING seq, record
 """
@@ -38,21 +38,21 @@ _FINISH = "UPDATE tasks SET status = 'completed', record = ? WHERE seq = ?"
 
 def insert(path: Path, count: int, batch: int) -> float:
     """Tasks per second, this many in a transaction."""
-    with contextlib.closing(_open(path)) as db:
+    with contextlib.closing(open_file(path)) as db:
         begin = time.monotonic()
-        _fill(db, count, batch)
+        fill(db, count, batch)
         return count / (time.monotonic() - begin)
 
 
 def claim_and_finish(path: Path, count: int) -> float:
     """Tasks per second, claimed in one transaction and finished in another."""
-    with contextlib.closing(_open(path)) as db:
-        _fill(db, count, INSERT_BATCH)
+    with contextlib.closing(open_file(path)) as db:
+        fill(db, count, INSERT_BATCH)
         begin = time.monotonic()
         finished = 0
         while True:
             db.execute("BEGIN IMMEDIATE")
-            claimed = db.execute(_CLAIM, (CLAIM_BATCH,)).fetchall()
+            claimed = db.execute(CLAIM, (CLAIM_BATCH,)).fetchall()
             db.execute("COMMIT")
             if not claimed:
                 break
@@ -62,17 +62,6 @@ def claim_and_finish(path: Path, count: int) -> float:
             finished += len(claimed)
         assert finished == count
         return count / (time.monotonic() - begin)
-
-
-def commit_latencies(path: Path, count: int) -> list[float]:
-    """Seconds that each insert of one task takes until it is durable."""
-    latencies = []
-    with contextlib.closing(_open(path)) as db:
-        for number in range(count):
-            begin = time.monotonic()
-            _fill(db, 1, 1, number)
-            latencies.append(time.monotonic() - begin)
-    return latencies
 
 
 def run_no_ops(count: int) -> float:
@@ -95,21 +84,42 @@ def run_no_ops(count: int) -> float:
     return rate
 
 
-def _open(path: Path) -> sqlite3.Connection:
+def run_waiting(count: int, slots: int, pause: float) -> float:
+    """Per cent of the ideal, when each of these slots runs one handler that waits after the other, with nothing in between."""
+
+    async def handle() -> None:
+        await asyncio.sleep(pause)
+
+    async def handle_all() -> float:
+        numbers = iter(range(count))
+
+        async def slot() -> None:
+            for _ in numbers:
+                # A task of its own, as handlers have.
+                await asyncio.create_task(handle())
+
+        begin = time.monotonic()
+        await asyncio.gather(*(slot() for _ in range(slots)))
+        return count * pause / slots / (time.monotonic() - begin) * 100
+
+    return asyncio.run(handle_all())
+
+
+def open_file(path: Path) -> sqlite3.Connection:
     db = sqlite3.connect(path, isolation_level=None)
     db.executescript(_SCHEMA)
     return db
 
 
-def _fill(db: sqlite3.Connection, count: int, batch: int, first: int = 0) -> None:
+def fill(db: sqlite3.Connection, count: int, batch: int, first: int = 0) -> None:
     for start in range(0, count, batch):
-        rows = [(_record(first + number),) for number in range(start, min(start + batch, count))]
+        rows = [(record(first + number),) for number in range(start, min(start + batch, count))]
         db.execute("BEGIN IMMEDIATE")
         db.executemany(_INSERT, rows)
         db.execute("COMMIT")
 
 
-def _record(number: int) -> bytes:
+def record(number: int) -> bytes:
     """About as long as a task's record."""
     return json.dumps(
         {"id": f"{number:036}", "task_type": "send_reminder", "input": reminder(number), "rest": "." * 110}

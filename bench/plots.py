@@ -17,7 +17,7 @@ def bars(title: str, rows: list[tuple[str, float | None, str]]) -> str:
     drawn = []
     for place, (name, value, kind) in enumerate(known):
         drawn += _labelled(place, name, f"{value:,.0f}", 0, value / most * WIDTH, kind)
-    return _drawing(title, len(known), drawn)
+    return _rows(title, len(known), drawn)
 
 
 def spans(title: str, rows: list[tuple[str, float | None, float | None, str]]) -> str:
@@ -29,7 +29,7 @@ def spans(title: str, rows: list[tuple[str, float | None, float | None, str]]) -
     for place, (name, low, high, kind) in enumerate(known):
         begin, end = (math.log(value / least) / whole * WIDTH for value in (low, high))
         drawn += _labelled(place, name, f"{low:.1f} to {high:.1f}", begin, end, kind)
-    return _drawing(title, len(known), drawn)
+    return _rows(title, len(known), drawn)
 
 
 def _labelled(place: int, name: str, figure: str, begin: float, end: float, kind: str) -> list[str]:
@@ -42,8 +42,12 @@ def _labelled(place: int, name: str, figure: str, begin: float, end: float, kind
     ]
 
 
-def _drawing(title: str, rows: int, drawn: list[str]) -> str:
-    width, height = LEFT + WIDTH + RIGHT, 50 + rows * ROW
+def _rows(title: str, rows: int, drawn: list[str]) -> str:
+    return drawing(title, LEFT + WIDTH + RIGHT, 50 + rows * ROW, drawn)
+
+
+def drawing(title: str, width: int, height: int, drawn: list[str]) -> str:
+    """A whole file. The ground is white, because a reader may have a dark page."""
     return "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}">',

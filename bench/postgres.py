@@ -23,6 +23,7 @@ from pathlib import Path
 
 import asyncpg
 
+import bare_pick_up
 import floors
 import report
 from postgres_floors import Floor
@@ -93,8 +94,8 @@ class PostgresBench(Bench):
         two = Figure("drain, two processes", "tasks/s")
         near = Figure("drain through a proxy", "tasks/s")
         far = Figure("drain through a proxy, 2 ms there and back", "tasks/s", floor="the proxy alone")
-        half = Figure("idle pick-up across processes, p50", "ms", floor="asyncpg, one insert, p50")
-        most = Figure("idle pick-up across processes, p99", "ms", floor="asyncpg, one insert, p99")
+        half = Figure("idle pick-up across processes, p50", "ms", floor="asyncpg: insert, NOTIFY, claim")
+        most = Figure("idle pick-up across processes, p99", "ms", floor="asyncpg: insert, NOTIFY, claim")
         for repeat in range(self.repeats):
             print(f"repeat {repeat + 1} of {self.repeats}", file=sys.stderr)
             one.add(self.submit_one_by_one(), self.floor(lambda floor: floor.insert(self.few, 1)))
@@ -108,9 +109,10 @@ class PostgresBench(Bench):
             two.add(self.drain(processes=2))
             near.add(self.drain_over(0.0))
             far.add(self.drain_over(NETWORK), near.values[-1])
-            waits, inserts = self.pick_up(), self.floor(lambda floor: floor.commit_latencies(self.samples))
-            half.add(_percentile(waits, 50) * 1000, _percentile(inserts, 50) * 1000)
-            most.add(_percentile(waits, 99) * 1000, _percentile(inserts, 99) * 1000)
+            waits = self.pick_up()
+            bare = self.floor(lambda floor: bare_pick_up.on_postgres(self.server.url, floor, self.samples))
+            half.add(_percentile(waits, 50) * 1000, _percentile(bare, 50) * 1000)
+            most.add(_percentile(waits, 99) * 1000, _percentile(bare, 99) * 1000)
         shapes = [self.claims_beside(shape, SHAPES[shape]) for shape in SHAPES] if self.backlog else []
         return [one, callers, bulk, steps, drain, commits, two, near, far, half, most, *shapes]
 

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 import asyncpg
 
-from floors import CLAIM_BATCH, INSERT_BATCH, _record
+from floors import CLAIM_BATCH, INSERT_BATCH, record
 
 _TABLES = """
 CREATE TABLE {0}_open (
@@ -33,7 +33,8 @@ INSERT INTO {0}_open (id, status, queue, type, priority, available_at, record)
 SELECT id, 'pending', 'default', 'send_reminder', 0, available_at, record
 FROM unnest($1::text[], $2::timestamptz[], $3::bytea[]) AS new (id, available_at, record)
 """
-_CLAIM = """
+INSERT_AND_TELL = f"WITH added AS ({_INSERT} RETURNING seq) SELECT pg_notify('{{0}}', '') FROM added"
+CLAIM = """
 UPDATE {0}_open SET status = 'running', lease_expires_at = now() + interval '30 s'
 WHERE seq = ANY (ARRAY(
     SELECT seq FROM {0}_open
@@ -54,18 +55,23 @@ class Floor:
     """One pair of tables."""
 
     def __init__(self, db: asyncpg.Connection, name: str) -> None:
-        self._db, self._name = db, name
+        self.db, self.name = db, name
 
     @classmethod
     async def open(cls, url: str, name: str) -> Floor:
-        settings = {"enable_seqscan": "off", "enable_bitmapscan": "off", "plan_cache_mode": "force_generic_plan"}
-        floor = cls(await asyncpg.connect(url, server_settings=settings), name)
-        await floor._db.execute(_TABLES.format(name))
+        floor = await cls.connect(url, name)
+        await floor.db.execute(_TABLES.format(name))
         return floor
 
+    @classmethod
+    async def connect(cls, url: str, name: str) -> Floor:
+        """Tables that are there already."""
+        settings = {"enable_seqscan": "off", "enable_bitmapscan": "off", "plan_cache_mode": "force_generic_plan"}
+        return cls(await asyncpg.connect(url, server_settings=settings), name)
+
     async def close(self) -> None:
-        await self._db.execute(f"DROP TABLE {self._name}_open, {self._name}_ended")
-        await self._db.close()
+        await self.db.execute(f"DROP TABLE {self.name}_open, {self.name}_ended")
+        await self.db.close()
 
     async def insert(self, count: int, batch: int = INSERT_BATCH) -> float:
         """Tasks per second, this many in a statement."""
@@ -73,8 +79,8 @@ class Floor:
         for start in range(0, count, batch):
             numbers = range(start, min(start + batch, count))
             now = datetime.now(UTC)
-            values = [f"{number:036}" for number in numbers], [now for _ in numbers], [_record(n) for n in numbers]
-            await self._db.execute(_INSERT.format(self._name), *values)
+            values = [f"{number:036}" for number in numbers], [now for _ in numbers], [record(n) for n in numbers]
+            await self.db.execute(_INSERT.format(self.name), *values)
         return count / (time.monotonic() - begin)
 
     async def claim_and_finish(self, count: int) -> float:
@@ -82,18 +88,8 @@ class Floor:
         await self.insert(count)
         begin = time.monotonic()
         finished = 0
-        while rows := await self._db.fetch(_CLAIM.format(self._name), CLAIM_BATCH):
-            await self._db.execute(_FINISH.format(self._name), [row[0] for row in rows], [row[1] for row in rows])
+        while rows := await self.db.fetch(CLAIM.format(self.name), CLAIM_BATCH):
+            await self.db.execute(_FINISH.format(self.name), [row[0] for row in rows], [row[1] for row in rows])
             finished += len(rows)
         assert finished == count
         return count / (time.monotonic() - begin)
-
-    async def commit_latencies(self, count: int) -> list[float]:
-        """Seconds that each insert of one task takes until it is durable."""
-        latencies = []
-        for number in range(count):
-            values = [f"{number:036}"], [datetime.now(UTC)], [_record(number)]
-            begin = time.monotonic()
-            await self._db.execute(_INSERT.format(self._name), *values)
-            latencies.append(time.monotonic() - begin)
-        return latencies

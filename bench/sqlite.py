@@ -26,6 +26,7 @@ from typing import Any
 
 import msgspec
 
+import bare_pick_up
 import floors
 import report
 from report import Figure
@@ -122,8 +123,8 @@ class Bench:
         drain = Figure(DRAIN, "tasks/s", floor=f"sqlite3, claim and finish {floors.CLAIM_BATCH} a commit")
         loop = Figure("drain, one process, beside asyncio alone", "tasks/s", floor="asyncio, validated no-ops")
         two = Figure("drain, two processes", "tasks/s")
-        half = Figure(PICK_UP, "ms", floor="sqlite3, one commit, p50")
-        most = Figure("idle pick-up across processes, p99", "ms", floor="sqlite3, one commit, p99")
+        half = Figure(PICK_UP, "ms", floor="sqlite3: insert, a word, claim")
+        most = Figure("idle pick-up across processes, p99", "ms", floor="sqlite3: insert, a word, claim")
         names = SHAPES if self.backlog else ()
         shapes = {
             shape: Figure(f"drain beside {self.backlog:,} {shape}", "tasks/s", floor="the empty store")
@@ -137,9 +138,9 @@ class Bench:
             drain.add(self.drain(processes=1), floors.claim_and_finish(self.file(), self.tasks))
             loop.add(drain.values[-1], floors.run_no_ops(self.tasks))
             two.add(self.drain(processes=2))
-            waits, commits = self.pick_up(), floors.commit_latencies(self.file(), self.samples)
-            half.add(_percentile(waits, 50) * 1000, _percentile(commits, 50) * 1000)
-            most.add(_percentile(waits, 99) * 1000, _percentile(commits, 99) * 1000)
+            waits, bare = self.pick_up(), bare_pick_up.on_sqlite(self.file(), self.samples)
+            half.add(_percentile(waits, 50) * 1000, _percentile(bare, 50) * 1000)
+            most.add(_percentile(waits, 99) * 1000, _percentile(bare, 99) * 1000)
         for shape, figure in shapes.items():
             self.drain_beside(shape, figure, empty=drain)
         return [one, callers, bulk, drain, loop, two, half, most, *shapes.values()]
