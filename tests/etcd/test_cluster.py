@@ -13,20 +13,11 @@ from tenure.stores.etcd.requests import Txn, put
 from tenure.testing.etcd import EtcdCluster
 
 
-def leader_of(cluster):
-    for member in cluster.members:
-        if member.runs:
-            fields = cluster.control("endpoint", "status", member=member).split(", ")
-            if fields[4] == "true":
-                return member
-    return None
-
-
 async def test_the_leader_is_killed_three_times_during_load(cluster):
     async with Load(cluster.url()) as load:
         await load.goes_on()
         for _ in range(3):
-            leader = await asyncio.to_thread(leader_of, cluster)
+            leader = await asyncio.to_thread(cluster.leader)
             leader.stop(signal.SIGKILL)
             await load.goes_on()
             cluster.start_member(leader)
@@ -38,7 +29,7 @@ async def test_the_leader_is_killed_three_times_during_load(cluster):
 async def test_a_minority_that_is_cut_off_changes_nothing_and_the_others_go_on(cluster):
     async with Load(cluster.url()) as load:
         await load.goes_on()
-        alone = await asyncio.to_thread(leader_of, cluster)
+        alone = await asyncio.to_thread(cluster.leader)
         await asyncio.to_thread(cluster.network.isolate, alone)
         await load.goes_on()
         async with connect(f"etcd://{alone.endpoint}/tenure?timeout=2") as queue:
@@ -72,7 +63,7 @@ async def test_when_the_majority_is_gone_nothing_is_acknowledged_and_when_it_is_
 async def test_a_leader_that_stands_still_for_a_while_does_no_harm(cluster):
     async with Load(cluster.url()) as load:
         await load.goes_on()
-        leader = await asyncio.to_thread(leader_of, cluster)
+        leader = await asyncio.to_thread(cluster.leader)
         leader.freeze()
         try:
             await load.goes_on()

@@ -63,8 +63,13 @@ class EtcdMember:
         return self._process.pid
 
     @property
-    def runs(self) -> bool:
+    def started(self) -> bool:
         """Whether it was started, and not stopped since."""
+        return self._process is not None
+
+    @property
+    def runs(self) -> bool:
+        """Whether it was started, not stopped since, and has not ended by itself."""
         return self._process is not None and self._process.poll() is None
 
     def start(self, peers: Mapping[str, str]) -> None:
@@ -131,16 +136,26 @@ class EtcdCluster:
         member.start({each.name: each.peer_url for each in self.members})
 
     def wait_until_healthy(self) -> None:
-        """Return when the cluster takes writes."""
+        """Return when every member that was started has joined, and the cluster takes writes."""
         deadline = time.monotonic() + PATIENCE
-        while not self._is_healthy():
-            if time.monotonic() > deadline:
-                msg = f"etcd did not start: {self.members[0].log()}"
-                raise StoreUnavailable(msg)
-            time.sleep(0.02)
+        for member in self.members:
+            while member.started and not self._is_healthy(member):
+                if not member.runs or time.monotonic() > deadline:
+                    msg = f"etcd did not start: {member.log()}"
+                    raise StoreUnavailable(msg)
+                time.sleep(0.02)
 
-    def _is_healthy(self) -> bool:
-        member = next(member for member in self.members if member.runs)
+    def leader(self) -> EtcdMember:
+        """The member that leads at present; while there is an election, the one that wins it."""
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            for member in self.members:
+                if member.runs and self.control("endpoint", "status", member=member).split(", ")[4] == "true":
+                    return member
+        msg = "no member of the cluster leads"
+        raise StoreUnavailable(msg)
+
+    def _is_healthy(self, member: EtcdMember) -> bool:
         if member.scheme == "https":
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", member.port), timeout=1):
                 return True

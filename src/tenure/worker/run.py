@@ -244,7 +244,12 @@ class Run:
     def _room(self) -> int:
         """Free slots, plus what will be started within the next moment."""
         more = self.prefetch.room(len(self.buffer))
-        if more is None or self.settler.unsettled > UNSETTLED_LIMIT:
+        # Where threads that were left behind have all the slots, nothing starts, however fast tasks have ended before.
+        if (
+            more is None
+            or self.settler.unsettled > UNSETTLED_LIMIT
+            or self.executors.abandoned >= self.worker.concurrency
+        ):
             return 0
         room = self._free_slots() + more
         return room if self.max_tasks is None else min(room, self.max_tasks - self.claimed)
