@@ -220,7 +220,7 @@ async def test_a_thread_that_lost_its_lease_ends_without_a_word(queue):
     assert (await queue.get(task.id)).version == taken.version
 
 
-async def test_leases_that_cannot_be_renewed_are_given_up_before_they_lapse(queue):
+async def test_leases_that_cannot_be_renewed_are_given_up(queue):
     faulty = FaultyStore(queue.store, plan=[Fault("renew", "before")])
     worker = Worker(Queue(faulty), lease=2)
     given_up = []
@@ -230,16 +230,15 @@ async def test_leases_that_cannot_be_renewed_are_given_up_before_they_lapse(queu
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
-            task = await queue.get(context.task.id)
-            given_up.append((await queue.now(), task.lease_expires_at))
+            given_up.append(await queue.get(context.task.id))
             worker.stop(now=True)
             raise
 
     await queue.submit("job", None)
     async with working(worker):
         await until(lambda: given_up)
-    ((at, lease_end),) = given_up
-    assert at < lease_end
+    # That it happens in time is shown below, by a clock that a busy machine does not move.
+    assert [(task.status, task.attempts) for task in given_up] == [(TaskStatus.Running, 0)]
 
 
 async def test_leases_are_given_up_too_when_the_store_does_not_answer_at_all(queue):
@@ -257,16 +256,15 @@ async def test_leases_are_given_up_too_when_the_store_does_not_answer_at_all(que
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
-            task = await queue.get(context.task.id)
-            given_up.append((await queue.now(), task.lease_expires_at))
+            given_up.append(await queue.get(context.task.id))
             worker.stop(now=True)
             raise
 
     await queue.submit("job", None)
     async with working(worker):
         await until(lambda: given_up)
-    ((at, lease_end),) = given_up
-    assert at < lease_end
+    # That it happens in time is shown below, by a clock that a busy machine does not move.
+    assert [(task.status, task.attempts) for task in given_up] == [(TaskStatus.Running, 0)]
 
 
 async def test_a_lease_that_was_renewed_in_time_survives_a_short_outage(queue):
@@ -356,3 +354,23 @@ async def test_a_beat_without_an_answer_ends_before_the_leases_do(memory, monkey
     heartbeat._give_up_late()
     await heartbeat._leave()
     assert [at < held_until for at in given_up] == [True]
+
+
+@pytest.mark.parametrize("lease", [0.3, 2, 30, 3600])
+async def test_beats_that_fail_are_repeated_until_there_is_just_time_to_give_up(memory, monkeypatch, lease):
+    now, given_up, beats = [100.0], [], 0
+    monkeypatch.setattr(surroundings, "monotonic", lambda: now[0])
+    attempt = SimpleNamespace(task=await memory.submit("job"), context=None, settled=False, held_until=100.0 + lease)
+    heartbeat = Heartbeat(
+        FaultyStore(memory.store, plan=[Fault("renew", "before")]), "w1", timedelta(seconds=lease), lambda: [attempt],
+        dict, lambda attempt: given_up.append(now[0]), None, Outage(),
+    )  # fmt: skip
+    heartbeat._stop, heartbeat._failing = asyncio.Event(), True
+    while not given_up:
+        with pytest.raises(StoreUnavailable):
+            await heartbeat._answered(heartbeat._store)
+        beats += 1
+        heartbeat._give_up_late()
+        now[0] += heartbeat._pause()
+    assert beats >= 3
+    assert attempt.held_until - lease / 10 - 1e-6 <= given_up[0] < attempt.held_until
