@@ -142,7 +142,7 @@ class Bench:
             half.add(_percentile(waits, 50) * 1000, _percentile(bare, 50) * 1000)
             most.add(_percentile(waits, 99) * 1000, _percentile(bare, 99) * 1000)
         for shape, figure in shapes.items():
-            self.drain_beside(shape, figure, empty=drain)
+            self.drain_beside(shape, figure)
         return [one, callers, bulk, drain, loop, two, half, most, *shapes.values()]
 
     def submit_one_by_one(self) -> float:
@@ -181,15 +181,15 @@ class Bench:
         asyncio.run(_with(url, lambda queue: _fill(queue, self.tasks)))
         return self._drain(url, processes, completed=self.tasks)
 
-    def drain_beside(self, shape: str, figure: Figure, empty: Figure) -> None:
-        """The backlog is made once; each repeat submits and drains tasks beside it."""
+    def drain_beside(self, shape: str, figure: Figure) -> None:
+        """The backlog is made once; each repeat submits and drains tasks beside it, and the same in an empty store right after that."""
         print(f"backlog: {shape}", file=sys.stderr)
         url = self.url()
         asyncio.run(_with(url, lambda queue: SHAPES[shape](queue, self.backlog)))
         before = asyncio.run(_completed(url))
         for repeat in range(1, self.repeats + 1):
             asyncio.run(_with(url, lambda queue: _fill(queue, self.tasks)))
-            figure.add(self._drain(url, 1, completed=before + repeat * self.tasks), empty.values[repeat - 1])
+            figure.add(self._drain(url, 1, completed=before + repeat * self.tasks), self.drain(processes=1))
 
     def pick_up(self) -> list[float]:
         """Seconds from before the submit in this process to the start of the handler in another one, which idles."""

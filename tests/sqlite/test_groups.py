@@ -40,8 +40,9 @@ async def words(writer):
 
 async def together(writer, *work):
     """Hand in calls while the writer is held up, so that they are one group."""
-    free = threading.Event()
-    held_up = writer.call(lambda _: free.wait())
+    busy, free = threading.Event(), threading.Event()
+    held_up = writer.call(lambda _: busy.set() or free.wait())
+    await asyncio.to_thread(busy.wait)
     answers = [writer.call(each) for each in work]
     free.set()
     await held_up

@@ -5,7 +5,8 @@ from contextlib import closing
 
 import pytest
 
-from tenure import DamagedRecord, TaskStatus, Worker
+from tenure import DamagedRecord, TaskStatus, Worker, lifecycle
+from tenure.stores.base import Change
 from tenure.stores.sqlite.records import LARGE
 from tenure.task import decode
 
@@ -69,11 +70,12 @@ async def test_one_that_becomes_small_again_is_read_from_its_row(queue, path, mo
 
 async def test_changes_that_do_not_all_fit_are_kept_where_they_do(queue, path):
     first, second = await queue.submit_many([("greet", LETTER), ("greet", LETTER)])
-    await queue.cancel(first.id)
-    result = await queue.cancel_many([first.id, second.id], reason="not needed")
-    assert {task.id for task in result.cancelled} == {first.id, second.id}
-    assert (await queue.get(second.id)).cancel_reason == "not needed"
-    assert (await queue.get(second.id)).input == LETTER
+    cancelled = await queue.cancel(first.id)
+    now = await queue.now()
+    changes = [Change(task, lifecycle.cancel(task, now, reason="not needed")) for task in (first, second)]
+    assert await queue.store.swap(changes) == [False, True]
+    assert await queue.get(first.id) == cancelled
+    assert await queue.get(second.id) == changes[1].after
 
 
 async def test_it_is_found_listed_and_forgotten_with_its_task(queue, path):
@@ -95,6 +97,14 @@ async def test_one_that_is_gone_is_damage_and_the_others_go_on(queue, path):
     assert (await queue.stats()).damaged == 1
     with pytest.raises(DamagedRecord, match=lost.id):
         await queue.get(lost.id)
+
+
+async def test_when_all_that_are_due_have_lost_theirs_the_worker_goes_on(queue, path):
+    await queue.submit("greet", LETTER)
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("DELETE FROM tenure_records")
+    await worked(queue)
+    assert (await queue.stats()).damaged == 1
 
 
 async def test_people_can_read_all_of_them(queue, path):
