@@ -6,11 +6,12 @@ import time
 import pytest
 from network import Way
 
+from tenure import lifecycle
 from tenure.errors import StoreFull, StoreUnavailable
 from tenure.queue import Queue
 from tenure.stores.etcd import EtcdStore
 from tenure.stores.etcd.client import Patience, Unanswered
-from tenure.testing.conformance.steps import claim_one, complete, everything, ids, read
+from tenure.testing.conformance.steps import change, claim, claim_one, complete, everything, ids, read
 
 
 @pytest.fixture
@@ -252,3 +253,69 @@ async def test_requests_that_fail_together_do_not_pass_over_a_member_that_is_the
     assert answers == [[None]] * together
     assert store._client.endpoint == alive
     await store.close()
+
+
+async def lapses(store, clock):
+    clock.advance(100)
+    (task,) = await everything(store)
+    await change(store, task.id, lifecycle.lapse)
+
+
+async def is_taken_by_another(store, clock):
+    clock.advance(100)
+    return await claim_one(store, by="faster")
+
+
+async def is_done_by_another(store, clock):
+    await complete(store, await is_taken_by_another(store, clock), "done")
+
+
+async def is_asked_to_stop_with_another(store, clock):
+    task = await is_taken_by_another(store, clock)
+    await Queue(store).cancel(task.id)
+
+
+@pytest.mark.parametrize("befalls", [lapses, is_taken_by_another, is_done_by_another, is_asked_to_stop_with_another])
+async def test_a_claim_whose_answer_comes_after_its_lease_takes_nothing_from_others(store, far, clock, befalls):
+    """The tasks are sound, and what became of them meanwhile stands."""
+    task = await Queue(store).submit("greet", 1)
+    tell = far._client.tell
+    became = []
+
+    async def late(path, request):
+        if not request.compare:
+            return await tell(path, request)
+        far._client.tell = tell
+        await tell(path, request)
+        await befalls(store, clock)
+        became.extend(await everything(store))
+        raise Unanswered("late")
+
+    far._client.tell = late
+    taken = await claim(far, 5, by="far")
+    (now,) = await everything(store)
+    assert await store.notes("damaged") == []
+    if befalls is lapses:
+        assert [(each.id, each.worker_id, each.attempts) for each in taken] == [(task.id, "far", 1)]
+        assert now == taken[0]
+    else:
+        assert taken == []
+        assert [now] == became
+    assert sum(lane.count for lane in await store.count()) == 1
+
+
+async def test_a_claim_whose_answer_comes_after_somebody_asked_it_to_stop_is_still_a_claim(store, far):
+    task = await Queue(store).submit("greet", 1)
+    tell = far._client.tell
+
+    async def late(path, request):
+        if not request.compare:
+            return await tell(path, request)
+        far._client.tell = tell
+        await tell(path, request)
+        await Queue(store).cancel(task.id)
+        raise Unanswered("late")
+
+    far._client.tell = late
+    taken = await claim_one(far, by="far")
+    assert (taken.id, taken.worker_id, taken.cancel_requested) == (task.id, "far", True)

@@ -205,6 +205,9 @@ class Search:
         place, json = unpack(record.value)
         try:
             task = decode(json, each.task_id)
+            if record.mod_revision > revision and not _is_held(task, claim.fence_at(revision)):
+                # The answer took longer than the lease, and the task has gone on without this claim.
+                return False
             if (task.id, lane_of(task), task.ordering_key) != (each.task_id, each.lane, each.due.ordering_key):
                 raise DamagedRecord(each.task_id, ANOTHER)
             if record.mod_revision < revision and not can_claim(task, self.want, self.now):
@@ -228,6 +231,10 @@ class Search:
         found = await self.db.read([walk(folder + since, after(folder), 1, keys_only=True) for folder in folders])
         times = [kv.key.split(b"/")[-3] for kvs in found for kv in kvs]
         return from_text(min(times).decode()) if times else None
+
+
+def _is_held(task: Task, fence: int) -> bool:
+    return task.status is TaskStatus.Running and task.fence == fence
 
 
 def _candidate(lane: Lane, kv: KeyValue) -> Candidate:
