@@ -244,9 +244,14 @@ async def test_leases_that_cannot_be_renewed_are_given_up(queue):
 async def test_leases_are_given_up_too_when_the_store_does_not_answer_at_all(queue):
     """A call that hangs is no better than one that fails."""
 
+    here = asyncio.get_running_loop()
+
     class Hanging(FaultyStore):
         async def renew(self, renewals):
-            await asyncio.Event().wait()
+            # A slow machine may have claimed late, which is renewed from here before it begins.
+            if asyncio.get_running_loop() is here:
+                return await super().renew(renewals)
+            return await asyncio.Event().wait()
 
     worker = Worker(Queue(Hanging(queue.store)), lease=2)
     given_up = []
@@ -283,7 +288,7 @@ async def test_a_lease_that_was_renewed_in_time_survives_a_short_outage(queue):
 
 async def test_a_heartbeat_survives_whatever_a_handler_reports(memory):
     """Bad reports are refused in the handler, so that one handler cannot cost the others their leases."""
-    worker = Worker(memory, lease=0.3)
+    worker = Worker(memory, lease=3)
     refused = []
 
     @worker.task("job")
