@@ -1,8 +1,8 @@
 """A store that goes away is waited for, with one line in the log, and nothing is lost meanwhile."""
 
 import asyncio
-import re
 import logging
+import re
 import time
 from datetime import timedelta
 from types import SimpleNamespace
