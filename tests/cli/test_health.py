@@ -61,6 +61,9 @@ async def test_workers_says_who_is_alive_and_what_they_run(terminal):
         task = await queue.submit("waits")
         running = asyncio.create_task(worker.run())
         await started.wait()
+        async with asyncio.timeout(30):
+            while not await queue.workers():  # It is told with the first beat, which may come after the first task.
+                await asyncio.sleep(0.01)
         shown = (await asyncio.to_thread(terminal, "workers", "--json")).json
         plain = (await asyncio.to_thread(terminal, "workers")).out
         release.set()

@@ -10,6 +10,8 @@ import urllib.request
 
 import pytest
 
+from tenure.testing.ports import free_port
+
 from .test_worker import finish, start, until  # noqa: F401 - a fixture among them
 
 
@@ -22,12 +24,6 @@ def get(port, path):
             return error.code, error.read().decode()
     except OSError:
         return 0, ""
-
-
-def free_port():
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return taken.getsockname()[1]
 
 
 def sample(text, name, **labels):

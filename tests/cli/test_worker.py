@@ -112,7 +112,7 @@ def test_options_stand_before_the_application_s_own(terminal, queue, start):
 
 
 def test_a_signal_lets_running_tasks_finish_within_the_grace(queue, start):
-    task = queue.submit("lasts", {"seconds": 0.5})
+    task = queue.submit("lasts", {"seconds": 5})
     process = start("worker", "shop:app", "--grace", "30s")
     until(lambda: queue.list("running").tasks)
     process.send_signal(signal.SIGINT)

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import threading
 
-from tenure.testing.etcd import free_port
+from tenure.testing.ports import free_port
 
 
 class Way:

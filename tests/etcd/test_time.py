@@ -57,14 +57,14 @@ async def test_a_worker_whose_clock_is_an_hour_off_changes_nothing_even_when_it_
         wall, told = await asyncio.to_thread(first_words, process)
         true = datetime.now(UTC)
         assert abs(abs(wall - true) - HOUR) < 60 * NEAR, "its clock is right: the test shows nothing"
-        assert abs(told - true) < NEAR
+        assert abs(told - true) < 15 * NEAR
         async with connect(etcd_url) as queue:
-            assert abs(await queue.now() - datetime.now(UTC)) < NEAR
+            assert abs(await queue.now() - datetime.now(UTC)) < 15 * NEAR
             later = await queue.submit("work", delay=60)
             due = await queue.submit("work", ttl=60)
             (held,) = (await queue.store.claim(_want())).tasks
             assert held.id == due.id, later
-            assert abs(held.lease_expires_at - datetime.now(UTC) - timedelta(seconds=30)) < NEAR
+            assert abs(held.lease_expires_at - datetime.now(UTC) - timedelta(seconds=30)) < 15 * NEAR
             assert await queue.store.overdue(await queue.now(), 10) == []
     finally:
         process.kill()

@@ -234,7 +234,7 @@ async def _slots(store):
 
 
 async def test_endpoints_that_are_away_are_passed_over(etcd_server, clock):
-    from tenure.testing.etcd import free_port
+    from tenure.testing.ports import free_port
 
     away = f"127.0.0.1:{free_port()},127.0.0.1:{free_port()}"
     store = EtcdStore(f"etcd://{away},{etcd_server.members[0].endpoint}/failover", clock)
@@ -245,7 +245,7 @@ async def test_endpoints_that_are_away_are_passed_over(etcd_server, clock):
 
 @pytest.mark.parametrize("together", range(1, 7))
 async def test_requests_that_fail_together_do_not_pass_over_a_member_that_is_there(etcd_server, clock, together):
-    from tenure.testing.etcd import free_port
+    from tenure.testing.ports import free_port
 
     dead, alive = f"127.0.0.1:{free_port()}", etcd_server.members[0].endpoint
     store = EtcdStore(f"etcd://{dead},{alive},{dead}/together?timeout=3", clock)

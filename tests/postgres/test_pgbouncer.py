@@ -14,7 +14,8 @@ import debian
 from tenure import Context, StoreError, TaskStatus, Worker, connect
 from tenure.testing import check
 from tenure.testing.conformance.steps import everything
-from tenure.testing.postgres import _another_user, _free_port
+from tenure.testing.ports import free_port
+from tenure.testing.postgres import _another_user
 
 SETTINGS = """
 [databases]
@@ -35,7 +36,7 @@ def pooled(postgres_url, postgres_server, monkeypatch):
     """The address of the store, by way of the pooler."""
     program = debian.program("pgbouncer")
     monkeypatch.setenv("LD_LIBRARY_PATH", debian.environment()["LD_LIBRARY_PATH"])
-    port = _free_port()
+    port = free_port()
     folder = Path(tempfile.mkdtemp(prefix="tenure-pgbouncer-"))
     file = folder / "pgbouncer.ini"
     file.write_text(SETTINGS.format(server=postgres_server.port, port=port))

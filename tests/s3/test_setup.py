@@ -9,7 +9,7 @@ from proxies import without
 import tenure
 from tenure.errors import InvalidURL, StoreTooNew, StoreUnavailable, StoreUnusable
 from tenure.stores.s3 import S3Store
-from tenure.testing.aws import free_port
+from tenure.testing.ports import free_port
 
 numbers = itertools.count()
 

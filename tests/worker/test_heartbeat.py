@@ -230,7 +230,7 @@ async def test_leases_that_cannot_be_renewed_are_given_up(queue):
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
-            given_up.append(await queue.get(context.task.id))
+            given_up.append(context.attempt)
             worker.stop(now=True)
             raise
 
@@ -238,7 +238,7 @@ async def test_leases_that_cannot_be_renewed_are_given_up(queue):
     async with working(worker):
         await until(lambda: given_up)
     # That it happens in time is shown below, by a clock that a busy machine does not move.
-    assert [(task.status, task.attempts) for task in given_up] == [(TaskStatus.Running, 0)]
+    assert given_up[0] == 1
 
 
 async def test_leases_are_given_up_too_when_the_store_does_not_answer_at_all(queue):
@@ -261,7 +261,7 @@ async def test_leases_are_given_up_too_when_the_store_does_not_answer_at_all(que
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
-            given_up.append(await queue.get(context.task.id))
+            given_up.append(context.attempt)
             worker.stop(now=True)
             raise
 
@@ -269,7 +269,7 @@ async def test_leases_are_given_up_too_when_the_store_does_not_answer_at_all(que
     async with working(worker):
         await until(lambda: given_up)
     # That it happens in time is shown below, by a clock that a busy machine does not move.
-    assert [(task.status, task.attempts) for task in given_up] == [(TaskStatus.Running, 0)]
+    assert given_up[0] == 1
 
 
 async def test_a_lease_that_was_renewed_in_time_survives_a_short_outage(queue):

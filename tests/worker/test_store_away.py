@@ -129,7 +129,7 @@ async def test_a_claim_whose_answer_was_lost_just_before_the_stop_is_given_back_
 async def test_a_handler_that_was_given_up_is_no_claim_whose_answer_was_lost(timed, clock):
     """It has begun, so its lease lapses and the attempt is spent, however often the store goes away."""
     store = FaultyStore(timed.store, plan=[Fault("renew", "before")])
-    worker = Worker(Queue(store), lease=0.3, poll=0.02)
+    worker = Worker(Queue(store), lease=2, poll=0.02)
     given_up = asyncio.Event()
 
     @worker.task("job")
@@ -145,12 +145,12 @@ async def test_a_handler_that_was_given_up_is_no_claim_whose_answer_was_lost(tim
 
     task = await timed.submit("job", None)
     async with working(worker):
-        await given_up.wait()
+        await until(given_up.is_set)
         await until(lambda: "claim tasks" in worker._run.outage._failing)
         store._trouble.plan = []
         await until(lambda: not worker._run.outage._failing)
         assert (await timed.get(task.id)).status is TaskStatus.Running
-        clock.advance(1)
+        clock.advance(2)
         done = await until_status(timed, task.id, "completed")
     assert [event.what for event in done.history] == ["created", "claimed", "lapsed", "claimed", "completed"]
 

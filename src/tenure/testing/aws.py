@@ -18,6 +18,7 @@ from typing import Self
 
 from tenure.errors import StoreUnavailable
 from tenure.stores.aws.transport import AnswerLost, NotSent, Reply, Transport
+from tenure.testing.ports import free_port
 
 PATIENCE = 60.0
 
@@ -162,11 +163,3 @@ class Dynoxide(AwsServer):
         program = os.environ.get("TENURE_DYNOXIDE", str(beside))
         file = ["--db-path", str(self._folder / "data.db")] if self._durable else []
         return [program, "--host", "127.0.0.1", "--port", str(self.port), *file]
-
-
-def free_port() -> int:
-    """A port of this machine that nobody uses."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

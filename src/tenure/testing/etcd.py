@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Self
 
 from tenure.errors import MissingExtra, StoreUnavailable
+from tenure.testing.ports import free_port
 
 FAST = ("--unsafe-no-fsync",)
 """For tests that never pull the plug: nothing waits for a disk. Versions before 3.5 do not know it."""
@@ -190,11 +191,3 @@ class EtcdCluster:
 
     def __exit__(self, *_: object) -> None:
         self.remove()
-
-
-def free_port() -> int:
-    """A port that nobody uses at this moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from tenure.errors import MissingExtra, StoreUnavailable
+from tenure.testing.ports import free_port
 
 FAST = ("fsync=off", "synchronous_commit=off", "full_page_writes=off")
 """Settings for tests that never pull the plug: nothing waits for a disk."""
@@ -51,7 +52,7 @@ class PostgresServer:
         self._data = self._folder / "data"
         self._process: subprocess.Popen[bytes] | None = None
         self._said_before = 0
-        self.port = _free_port()
+        self.port = free_port()
         self._run("initdb", "-D", str(self._data), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "-N")
 
     @property
@@ -157,13 +158,6 @@ def _another_user(program: Path, folder: Path) -> tuple[dict[str, Any], list[str
         return {"cwd": "/"}, ["unshare", "-U", "--map-user=65534", "--map-group=65534"]
     os.chown(folder, nobody.pw_uid, nobody.pw_gid)
     return how, []
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def _children(pid: int) -> list[int]:

@@ -15,7 +15,8 @@ from tenure.stores.aws.access import Keys
 from tenure.stores.aws.signing import signed
 from tenure.stores.s3.layout import Layout
 from tenure.task import FORMAT
-from tenure.testing.aws import AwsServer, free_port
+from tenure.testing.aws import AwsServer
+from tenure.testing.ports import free_port
 
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
 
