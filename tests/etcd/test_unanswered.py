@@ -29,6 +29,14 @@ async def far(way, etcd_url, clock):
     await store.close()
 
 
+@pytest.fixture
+async def patient(etcd_url, clock):
+    """The same store, that loses no answer because this process stands still."""
+    store = EtcdStore(f"{etcd_url}?timeout=300", clock)
+    yield store
+    await store.close()
+
+
 def lose_the_next_answer(way, far):
     """From the next change on, everything gets to the server and nothing gets back."""
     tell = far._client.tell
@@ -276,23 +284,23 @@ async def is_asked_to_stop_with_another(store, clock):
 
 
 @pytest.mark.parametrize("befalls", [lapses, is_taken_by_another, is_done_by_another, is_asked_to_stop_with_another])
-async def test_a_claim_whose_answer_comes_after_its_lease_takes_nothing_from_others(store, far, clock, befalls):
+async def test_a_claim_whose_answer_comes_after_its_lease_takes_nothing_from_others(store, patient, clock, befalls):
     """The tasks are sound, and what became of them meanwhile stands."""
     task = await Queue(store).submit("greet", 1)
-    tell = far._client.tell
+    tell = patient._client.tell
     became = []
 
     async def late(path, request):
         if not request.compare:
             return await tell(path, request)
-        far._client.tell = tell
+        patient._client.tell = tell
         await tell(path, request)
         await befalls(store, clock)
         became.extend(await everything(store))
         raise Unanswered("late")
 
-    far._client.tell = late
-    taken = await claim(far, 5, by="far")
+    patient._client.tell = late
+    taken = await claim(patient, 5, by="far")
     (now,) = await everything(store)
     assert await store.notes("damaged") == []
     if befalls is lapses:
@@ -304,18 +312,18 @@ async def test_a_claim_whose_answer_comes_after_its_lease_takes_nothing_from_oth
     assert sum(lane.count for lane in await store.count()) == 1
 
 
-async def test_a_claim_whose_answer_comes_after_somebody_asked_it_to_stop_is_still_a_claim(store, far):
+async def test_a_claim_whose_answer_comes_after_somebody_asked_it_to_stop_is_still_a_claim(store, patient):
     task = await Queue(store).submit("greet", 1)
-    tell = far._client.tell
+    tell = patient._client.tell
 
     async def late(path, request):
         if not request.compare:
             return await tell(path, request)
-        far._client.tell = tell
+        patient._client.tell = tell
         await tell(path, request)
         await Queue(store).cancel(task.id)
         raise Unanswered("late")
 
-    far._client.tell = late
-    taken = await claim_one(far, by="far")
+    patient._client.tell = late
+    taken = await claim_one(patient, by="far")
     assert (taken.id, taken.worker_id, taken.cancel_requested) == (task.id, "far", True)

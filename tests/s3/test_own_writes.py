@@ -2,6 +2,7 @@
 
 import asyncio
 
+import pytest
 from lines import overtaken_at
 
 from tenure import lifecycle
@@ -9,6 +10,12 @@ from tenure.queue import Queue
 from tenure.stores.base import Change
 from tenure.testing.conformance.steps import claim, complete, everything
 from tenure.worker import Worker
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch):
+    """A slow machine does not make a reader give up waiting."""
+    monkeypatch.setattr("tenure.stores.s3.writer.PATIENCE", 60.0)
 
 
 def reads(store):
