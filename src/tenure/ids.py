@@ -13,6 +13,7 @@ import os
 import random
 import re
 import threading
+from string import hexdigits
 from typing import TYPE_CHECKING
 
 from tenure.times import to_micros
@@ -20,7 +21,8 @@ from tenure.times import to_micros
 if TYPE_CHECKING:
     from datetime import datetime
 
-_COUNTER_LIMIT = 1 << 12
+_DIGITS = tuple(f"{number:03x}" for number in range(1 << 12))
+"""Every three digits: looking them up takes a quarter of the time of writing them."""
 _random = random.Random()  # noqa: S311 - ids must differ, not be secret
 _VARIANT = 1 << 47
 _UUID7 = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
@@ -37,11 +39,11 @@ class _Series:
         with self.lock:
             if millisecond > self.millisecond:
                 self._start(millisecond)
-            elif self.count + 1 < _COUNTER_LIMIT:
+            elif self.count + 1 < len(_DIGITS):
                 self.count += 1
             else:
                 self._start(self.millisecond + 1)
-            return f"{self.head}{self.count:03x}"
+            return f"{self.head}{_DIGITS[self.count]}"
 
     def _start(self, millisecond: int) -> None:
         digits = f"{millisecond:012x}"
@@ -73,7 +75,7 @@ class Batch:
     def new_id(self, belongs_to: str | None = None) -> str:
         """A UUIDv7 of that moment. While the clock stands still or goes back, the last one is counted on."""
         place = _random.getrandbits(16) if belongs_to is None else bucket(belongs_to)
-        return f"{_series.next(self._millisecond)}{self._shared}{place:04x}"
+        return f"{_series.next(self._millisecond)}{self._shared}{hexdigits[place >> 12]}{_DIGITS[place & 0xFFF]}"
 
 
 def new_id(now: datetime, belongs_to: str | None = None) -> str:
@@ -83,7 +85,7 @@ def new_id(now: datetime, belongs_to: str | None = None) -> str:
 
 def belonging_to(task_id: str, key: str) -> str:
     """The same id, in the bucket of a key."""
-    return f"{task_id[:-3]}{bucket(key):03x}"
+    return f"{task_id[:-3]}{_DIGITS[bucket(key)]}"
 
 
 def bucket(key: str) -> int:

@@ -162,7 +162,7 @@ class Queue:
         common = Form.read(options, now)
         submissions = []
         for task in tasks:
-            if not isinstance(task, tuple | list) or len(task) not in (2, 3):
+            if not isinstance(task, (tuple, list)) or len(task) not in (2, 3):
                 msg = f"submit_many takes (type, input) or (type, input, options) for each task, not {task!r}."
                 raise InvalidInput(msg)
             form = common if len(task) == 2 else Form.read(_with_own(options, task[2]), now)

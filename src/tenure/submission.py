@@ -52,7 +52,7 @@ class SubmitOptions(TypedDict, total=False):
 KNOWN_OPTIONS = frozenset(get_type_hints(SubmitOptions))
 
 
-class Submission(msgspec.Struct, frozen=True):
+class Submission(msgspec.Struct, frozen=True, gc=False):
     """A task to insert if it is absent, and the reservation that goes with it.
 
     `chosen_id` tells an id that the producer picked, and may pick again, from one made up here.

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 import msgspec
 
 LARGEST = 512
+_ROW = re.compile(r"VALUES (\((?:[^()]|\([^()]*\))*\))")
 
 T = TypeVar("T")
 
@@ -62,7 +63,7 @@ def pieces(rows: Sequence[T]) -> Iterator[Sequence[T]]:
 def repeated(statement: str, rows: int) -> str:
     """The statement with its row of parameters written out this many times.
 
-    >>> repeated("INSERT INTO t VALUES (?, ?)", 3)
-    'INSERT INTO t VALUES (?, ?), (?, ?), (?, ?)'
+    >>> repeated("INSERT INTO t VALUES (?, nullif(?, 0))", 2)
+    'INSERT INTO t VALUES (?, nullif(?, 0)), (?, nullif(?, 0))'
     """
-    return re.sub(r"VALUES (\([?, ]+\))", lambda match: f"VALUES {', '.join([match[1]] * rows)}", statement)
+    return _ROW.sub(lambda match: f"VALUES {', '.join([match[1]] * rows)}", statement)

@@ -167,7 +167,7 @@ def _lane(task: Task) -> Lane:
 
 def _return_row(change: Change) -> tuple[Any, ...]:
     task = change.after
-    return task.id, change.before.version, _stamp(task.completed_at), bytes(task.output_json)
+    return task.id, change.before.version, _stamp(task.completed_at), bytearray(task.output_json)
 
 
 def _stamp(moment: datetime | None) -> int | None:

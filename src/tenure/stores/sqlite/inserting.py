@@ -58,8 +58,7 @@ class Insert:
                 answers += [self._insert_absent(task) for task in piece]
                 continue
             answers += piece
-            for task in piece:
-                self.counts[task.queue, task.type, "pending"] += 1
+            self.counts.update([(task.queue, task.type, "pending") for task in piece])
         return answers
 
     def _insert(self, submission: Submission) -> Task:
@@ -115,14 +114,10 @@ def _row(task: Task, record: bytes, *, blocked: bool = False) -> tuple[Any, ...]
         task.queue,
         task.type,
         task.priority,
-        blocked,
+        int(blocked),
         created := to_micros(task.created_at),
         created if task.available_at is task.created_at else to_micros(task.available_at),
-        None if task.expires_at is None else to_micros(task.expires_at),
-        task.ordering_key,
-        record,
-        1,
-        "pending",
-        0,
-        0,
+        "" if task.expires_at is None else to_micros(task.expires_at),
+        task.ordering_key or "",
+        bytearray(record),
     )
