@@ -31,9 +31,11 @@ def run_many(db: sqlite3.Connection, statement: str, rows: Sequence[tuple[Any, .
     return changed
 
 
-def run_once(db: sqlite3.Connection, statement: str, piece: Sequence[tuple[Any, ...]]) -> sqlite3.Cursor:
-    """The same for one piece."""
-    return db.execute(repeated(statement, len(piece)), list(chain.from_iterable(piece)))
+def run_once(
+    db: sqlite3.Connection, statement: str, piece: Sequence[tuple[Any, ...]], common: Sequence[Any] = ()
+) -> sqlite3.Cursor:
+    """The same for one piece; `common` are the numbered parameters, which all its rows share."""
+    return db.execute(repeated(statement, len(piece)), list(chain(common, *piece)))
 
 
 def listed(values: Sequence[int] | Sequence[str]) -> str:

@@ -22,6 +22,8 @@ from tenure.task import Task, decode
 from tenure.times import to_micros
 
 replace = msgspec.structs.replace
+_Kind = tuple[str, str, int, datetime, datetime, datetime | None]
+"""What tasks of a bulk submit nearly always have in common."""
 
 
 class Insert:
@@ -52,14 +54,24 @@ class Insert:
         """New ids and nothing to look up: a statement for many. One that meets an id that is there already does nothing."""
         answers: list[Task] = []
         for piece in pieces(tasks):
+            kinds = Counter([_kind(task) for task in piece])
             try:
-                insert(self.db, "insert", piece, _row)
+                self._insert_kinds(piece, list(kinds))
             except sqlite3.IntegrityError:
                 answers += [self._insert_absent(task) for task in piece]
                 continue
             answers += piece
-            self.counts.update([(task.queue, task.type, "pending") for task in piece])
+            for (queue, type_, *_), number in kinds.items():
+                self.counts[queue, type_, "pending"] += number
         return answers
+
+    def _insert_kinds(self, tasks: Sequence[Task], kinds: list[_Kind]) -> None:
+        if len(kinds) > 1:
+            insert(self.db, "insert", tasks, _row)
+            return
+        queue, type_, priority, *times = kinds[0]
+        moments = [None if time is None else to_micros(time) for time in times]
+        insert(self.db, "insert_alike", tasks, _own, common=(queue, type_, priority, *moments))
 
     def _insert(self, submission: Submission) -> Task:
         task, wanted = submission.task, submission.reservation
@@ -106,6 +118,14 @@ def known(db: sqlite3.Connection, task_id: str, now: datetime) -> Task | None:
 def _is_plain(submission: Submission) -> bool:
     task = submission.task
     return submission.reservation is None and not submission.chosen_id and task.ordering_key is None and not task.tags
+
+
+def _kind(task: Task) -> _Kind:
+    return task.queue, task.type, task.priority, task.created_at, task.available_at, task.expires_at
+
+
+def _own(task: Task, record: bytes) -> tuple[Any, ...]:
+    return task.id, bytearray(record)
 
 
 def _row(task: Task, record: bytes, *, blocked: bool = False) -> tuple[Any, ...]:

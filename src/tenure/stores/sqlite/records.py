@@ -101,14 +101,18 @@ def in_row(record: bytes) -> bytes:
 
 
 def insert(
-    db: sqlite3.Connection, name: str, tasks: Sequence[Task], row: Callable[[Task, bytes], tuple[Any, ...]]
+    db: sqlite3.Connection,
+    name: str,
+    tasks: Sequence[Task],
+    row: Callable[[Task, bytes], tuple[Any, ...]],
+    common: Sequence[Any] = (),
 ) -> int:
     """Insert tasks and their records. Their numbers follow each other; returns the last one."""
     last = 0
     for piece in pieces(tasks):
         records = [encode(task) for task in piece]
         rows = [row(task, in_row(record)) for task, record in zip(piece, records, strict=True)]
-        last = run_once(db, statement(name), rows).lastrowid or 0
+        last = run_once(db, statement(name), rows, common).lastrowid or 0
         numbered = enumerate(records, start=last - len(records) + 1)
         run_many(db, statement("keep"), [(seq, record) for seq, record in numbered if is_large(record)])
     return last
