@@ -17,12 +17,11 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tenure import lifecycle
 from tenure.errors import IdempotencyConflict
 from tenure.idempotency import Reservation
 from tenure.stores.base import Change, Claimed, Count, Hold, Note, Page, Piece, Query, Renewal, Store, Want
 from tenure.stores.sqlite.changing import Misfit, Swap, forget, overdue, prune, renew, swap, swap_each
-from tenure.stores.sqlite.claiming import take
+from tenure.stores.sqlite.claiming import Taken, read, read_one_by_one, take
 from tenure.stores.sqlite.connection import about, migrate, open_connection
 from tenure.stores.sqlite.finding import find
 from tenure.stores.sqlite.inserting import Insert, reservation
@@ -70,21 +69,30 @@ class SqliteStore(Store):
         )
 
     async def claim(self, want: Want) -> Claimed:
-        def work(db: sqlite3.Connection, swap: Swap = swap) -> tuple[Claimed, datetime]:
-            now = self._clock()
-            return take(db, want, now, swap), now
+        settled: list[Task] = []
+        while True:
+            taken = await self._take(want)
+            settled += taken.settled
+            self._idle = taken.found is None
+            if taken.found is None:
+                return Claimed([], settled, taken.next_due)
+            tasks = read(taken.found, want, taken.now)
+            if tasks is None:
+                # One that cannot be read takes no other with it, and hides none.
+                found, now = taken.found, taken.now
+                tasks = await self._writer.call(lambda db: read_one_by_one(db, found, want, now))  # noqa: B023
+            if tasks:
+                return Claimed(tasks, settled, None)
+
+    async def _take(self, want: Want) -> Taken:
+        def work(db: sqlite3.Connection, swap: Swap = swap) -> Taken:
+            return take(db, want, self._clock(), swap)
 
         try:
             # Idle workers read, and so never hold up busy ones; a busy one would only read twice.
-            taken, now = await (self._writer.call_lazily(work) if self._idle else self._writer.call(work))
+            return await (self._writer.call_lazily(work) if self._idle else self._writer.call(work))
         except Misfit:
-            taken, now = await self._writer.call(lambda db: work(db, swap_each))
-        self._idle = not taken.tasks
-        running = [
-            lifecycle.claim(task, worker_id=want.worker_id, now=now, lease=want.lease, policy_max=want.types[task.type])
-            for task in taken.tasks
-        ]
-        return Claimed(running, taken.overdue, taken.next_due)
+            return await self._writer.call(lambda db: work(db, swap_each))
 
     async def swap(self, changes: Sequence[Change]) -> list[bool]:
         try:
