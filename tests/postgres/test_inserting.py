@@ -47,6 +47,18 @@ async def test_an_id_that_is_there_already_is_found_in_one_call(postgres_url, ca
         assert (counts[TaskStatus.Pending], counts[TaskStatus.Completed]) == ((2, 1) if ended else (3, 0))
 
 
+@pytest.mark.parametrize("ended", [False, True])
+async def test_a_lone_task_that_is_there_already_is_found(queue, careful, ended):
+    made = build("greet", 1, {"priority": 3, "delay": 0, "ttl": 60}, await queue.store.now(), 1000)
+    (first,) = await queue.store.insert([made])
+    assert (first.created, await queue.get(first.id)) == (True, made.task)
+    if ended:
+        await complete(queue.store, await claim_one(queue.store))
+    (again,) = await queue.store.insert([made])
+    assert (again.id, again.created, again.status == TaskStatus.Completed) == (first.id, False, ended)
+    assert len(careful) == 1
+
+
 async def test_an_ended_task_from_between_is_no_hindrance(queue, careful):
     """Somebody else's, which was submitted in the same moment and has ended already."""
     made = [build("greet", number, {}, await queue.store.now(), 1000) for number in range(3)]

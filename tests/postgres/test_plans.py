@@ -21,6 +21,7 @@ PLANS = {
     "claim": ("NULL, '{default,mail}', '{greet,write}', '{25,25}', 100, 30000000, 'w', false", {"tasks_runnable", "tasks_leases", "tasks_deadlines", "tasks_pkey", "notes_pkey"}),
     "insert": ("'{a}', '{q}', '{t}', '{0}', '{now}', '{now}', '{NULL}', '{NULL}', '{x}', '{}', '{}'", {"ended_id_key"}),
     "insert_new": ("'{a}', '{q}', '{t}', '{0}', '{now}', '{now}', '{NULL}', '{x}', 'a', 'a'", {"ended_id_key"}),
+    "insert_one": ("'a', 'q', 't', 0, 'now', 'now', NULL, 'x'", {"ended_id_key"}),
     "finish": ("'{a}', '{1}', '{now}', NULL", {"tasks_id_key"}),
     "swap_to_ended": ("'{a}', '{1}', '{completed}', '{0}', '{now}', NULL, '{f}', '{x}'", {"tasks_id_key"}),
     "swap_open": ("'{a}', '{1}', '{NULL}', '{running}', '{2}', '{pending}', '{1}', '{1}', '{now}', '{NULL}', '{NULL}', '{NULL}', '{NULL}', '{f}', '{x}'", {"tasks_id_key"}),

@@ -32,6 +32,9 @@ async def insert_new(db: Database, statements: Statements, tasks: Sequence[Task]
     """
     if any(task.ordering_key is not None or task.tags for task in tasks):
         return False
+    if len(tasks) == 1:
+        ((added, _),) = await db.fetch(statements("insert_one"), *_one(tasks[0]))
+        return bool(added)
     arrays = columns([_row(task) for task in tasks], 9, once=_ALIKE)
     del arrays[_ORDERING_KEY]
     ids = [column(task.id) for task in tasks]
@@ -173,6 +176,19 @@ def _row(task: Task) -> tuple[Any, ...]:
         None if task.available_at is task.created_at else task.available_at,
         task.expires_at,
         optional_key(task.ordering_key),
+        encode(task),
+    )
+
+
+def _one(task: Task) -> tuple[Any, ...]:
+    return (
+        column(task.id),
+        column(task.queue),
+        column(task.type),
+        task.priority,
+        task.created_at,
+        task.available_at,
+        task.expires_at,
         encode(task),
     )
 
