@@ -49,3 +49,14 @@ def never_ends(file: str) -> None:
     Path(file).write_text(str(os.getpid()))
     while True:
         time.sleep(60)
+
+
+def interrupts_itself(input):
+    raise KeyboardInterrupt
+
+
+def waits_for_a_door(folder: str) -> str:
+    (Path(folder) / "pid").write_text(str(os.getpid()))
+    while not (Path(folder) / "door").exists():
+        time.sleep(0.005)
+    return "finished"

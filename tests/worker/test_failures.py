@@ -1,16 +1,22 @@
 """How an attempt ends that did not succeed."""
 
 import asyncio
+import contextlib
 import sys
 from datetime import timedelta
 
 import pytest
-from waiting import until
+from waiting import PATIENCE, until
 
 from tenure import PermanentError, RescheduleError, RetryPolicy, TaskStatus, Unrecoverable, Worker
 from tenure.testing import run_until_done
+from tenure.worker import run
 
 QUICK = RetryPolicy(base=0, jitter=0, max_attempts=3)
+
+
+class Panic(BaseException):
+    """As other languages' libraries raise it."""
 
 
 class Mute(Exception):
@@ -49,6 +55,8 @@ def raises(error):
         (lambda: sys.exit(4), 3, "SystemExit: 4"),
         (lambda: raises(StopIteration()), 3, "StopIteration"),
         (lambda: raises(asyncio.CancelledError()), 3, "CancelledError"),
+        (lambda: raises(Panic("deep down")), 3, "Panic: deep down"),
+        (lambda: raises(BaseExceptionGroup("two", [Panic()])), 3, "BaseExceptionGroup: two"),
         (lambda: raises(TimeoutError("too slow elsewhere")), 3, "TimeoutError: too slow elsewhere"),
         (lambda: raises(ExceptionGroup("two", [ValueError("a"), KeyError("b")])), 3, "ExceptionGroup: two"),
     ],
@@ -76,6 +84,20 @@ async def test_whatever_a_handler_raises_is_a_failed_attempt(memory, executor, a
     assert words in task.last_error
     assert task.failed_at is not None
     assert (await memory.counts())[TaskStatus.Failed] == 1
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, GeneratorExit])
+async def test_what_would_end_a_process_ends_only_the_attempt_on_a_thread(memory, error):
+    worker = Worker(memory, retry=None)
+
+    @worker.task("job")
+    def job(input):
+        raise error
+
+    task = await memory.submit("job")
+    async with asyncio.timeout(PATIENCE):
+        await worker.run(until_idle=True)
+    assert error.__name__ in (await memory.get(task.id)).last_error
 
 
 async def test_one_odd_failure_does_not_harm_those_that_end_with_it(queue):
@@ -237,3 +259,28 @@ async def test_a_timed_out_attempt_is_retried_like_any_other(memory):
     task = await memory.submit("job", None)
     await worker.run(until_idle=True)
     assert await memory.result(task.id) == "third time lucky"
+
+
+async def test_a_handler_that_goes_on_after_its_timeout_is_left_behind_and_its_slot_serves_others(
+    memory, monkeypatch, caplog
+):
+    monkeypatch.setattr(run, "LAST_WORDS", 0.01)
+    worker, go = Worker(memory, retry=None, concurrency=1), asyncio.Event()
+
+    @worker.task("deaf", timeout=0.01)
+    async def deaf(input):
+        while not go.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await go.wait()
+
+    @worker.task("job")
+    async def job(input): ...
+
+    task = await memory.submit("deaf")
+    other = await memory.submit("job")
+    async with asyncio.timeout(PATIENCE):
+        await worker.run(until_idle=True)
+    go.set()
+    assert (await memory.get(task.id)).last_error == "TimeoutError: timed out after 0.01 s"
+    assert (await memory.get(other.id)).status is TaskStatus.Completed
+    assert any("the attempt has failed and the handler left behind" in line for line in caplog.messages)

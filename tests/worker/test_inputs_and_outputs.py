@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import datetime as dt
 from typing import Any, Literal, NotRequired, TypedDict
@@ -9,6 +10,7 @@ from typing import Any, Literal, NotRequired, TypedDict
 import pydantic
 import pytest
 from typing_extensions import TypedDict as ExtendedTypedDict
+from waiting import PATIENCE
 
 from tenure import BaseJobHandler, RetryPolicy, TaskStatus, Worker
 
@@ -84,15 +86,36 @@ async def test_an_input_is_read_as_annotated_and_one_that_does_not_fit_is_dead_a
     assert not hasattr(handler, "seen")
 
 
-async def test_an_error_about_an_input_names_the_field_and_the_value(memory):
+async def test_an_error_about_an_input_names_the_fields_and_tells_no_values_which_may_be_secret(memory):
     worker = Worker(memory)
 
     @worker.task("job")
     async def job(input: Reminder): ...
 
     refused = await ended(worker, "job", {"user_id": 5, "at": "noonish"})
-    for words in ("user_id", "at", "noonish"):
+    for words in ("user_id: ", "at: "):
         assert words in refused.last_error
+    assert "noonish" not in refused.last_error
+
+
+class Country(pydantic.BaseModel):
+    code: str
+
+    @pydantic.field_validator("code")
+    @classmethod
+    def known(cls, code):
+        return {"at": "Austria"}[code]
+
+
+async def test_a_validator_that_fails_has_refused_nothing_and_is_an_attempt_like_any_other(memory):
+    worker = Worker(memory, retry=RetryPolicy(base=0, jitter=0, max_attempts=2))
+
+    @worker.task("job")
+    async def job(input: Country): ...
+
+    async with asyncio.timeout(PATIENCE):
+        task = await ended(worker, "job", {"code": "xx"})
+    assert (task.status, task.attempts, task.last_error) == (TaskStatus.Failed, 2, "KeyError: 'xx'")
 
 
 @pytest.mark.parametrize("annotation", [Any, dict, object])

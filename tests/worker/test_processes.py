@@ -1,6 +1,7 @@
 """Handlers in processes of their own: nothing they do reaches the worker except JSON."""
 
 import os
+import signal
 from pathlib import Path
 
 import cpu_handlers
@@ -52,6 +53,7 @@ async def test_a_handler_whose_process_dies_has_failed_and_is_tried_again(worker
         (cpu_handlers.fails, 2, "ValueError: no such thing: x"),
         (cpu_handlers.fails_for_good, 1, "RuntimeError: wrapped"),
         (cpu_handlers.leaves, 2, "SystemExit: enough"),
+        (cpu_handlers.interrupts_itself, 2, "KeyboardInterrupt"),
     ],
 )
 async def test_what_a_process_handler_raises_is_kept_with_its_traceback(worker, handler, attempts, words):
@@ -81,6 +83,20 @@ async def test_a_timeout_kills_the_process(worker, tmp_path):
         failed = await until_status(worker.queue, task.id, "failed")
         await until(lambda: not is_alive(pid))
     assert failed.last_error == "TimeoutError: timed out after 5 s"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_a_signal_to_all_processes_of_a_group_is_for_the_worker_alone(worker, tmp_path, number):
+    """A terminal and a service manager send it to the process of the handler, too."""
+    worker.register(cpu_handlers.waits_for_a_door, executor="process")
+    note = tmp_path / "pid"
+    task = await worker.queue.submit("waits_for_a_door", str(tmp_path), max_attempts=1)
+    async with working(worker) as run:
+        os.kill(int(await until(lambda: note.exists() and note.read_text())), number)
+        worker.stop()
+        (tmp_path / "door").touch()
+        await run
+    assert await worker.queue.result(task.id) == "finished"
 
 
 async def test_stopping_now_kills_the_process_and_gives_the_task_back(worker, tmp_path):

@@ -6,7 +6,10 @@ import threading
 import pytest
 from waiting import PATIENCE, until, working
 
-from tenure import TaskStatus, Worker
+from tenure import TaskStatus, Worker, connect
+from tenure.stores.base import WORKER, Note
+from tenure.worker import run as run_module
+from tenure.worker import shutdown
 
 
 async def test_a_graceful_stop_lets_what_runs_finish(queue):
@@ -141,3 +144,77 @@ async def test_a_released_task_is_taken_by_the_next_worker_without_waiting_for_t
         await run
     await second.run(until_idle=True)
     assert await queue.result(task.id) == 2
+
+
+@pytest.mark.parametrize("kind", ["async", "thread"])
+def test_a_loop_that_ends_with_a_worker_on_it_spends_no_attempts(tmp_path, kind):
+    """`asyncio.run` cancels everything at once, handlers as well as the worker."""
+    url, go = f"sqlite:///{tmp_path}/jobs.db", threading.Event()
+
+    async def main():
+        queue = await connect(url)
+        worker = Worker(queue)
+
+        if kind == "async":
+
+            @worker.task("job")
+            async def job(input):
+                await asyncio.Event().wait()
+
+        else:
+
+            @worker.task("job")
+            def plain_job(input):
+                go.wait(PATIENCE)
+
+        task = await queue.submit("job", max_attempts=1)
+        main.running = asyncio.create_task(worker.run())
+        await until(lambda: worker._run is not None and worker._run.running)
+        return task.id
+
+    async def look(task_id):
+        async with connect(url) as queue:
+            return await queue.get(task_id)
+
+    task_id = asyncio.run(main())
+    go.set()
+    task = asyncio.run(look(task_id))
+    assert (task.status, task.attempts, task.history[-1].what) == (TaskStatus.Pending, 0, "released")
+
+
+@pytest.mark.parametrize("now", [False, True])
+async def test_a_hook_that_never_ends_does_not_keep_a_worker_from_ending(memory, monkeypatch, now):
+    monkeypatch.setattr(run_module, "LAST_WORDS", 0.01)
+    monkeypatch.setattr(shutdown, "LAST_WORDS", 0.01)
+    worker, hooked = Worker(memory, grace=3600 if now else 0.01), []
+
+    @worker.task("job")
+    async def job(input): ...
+
+    @worker.on_success
+    async def stuck(task):
+        hooked.append(task.id)
+        while True:
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                if len(hooked) > 1:
+                    raise
+                hooked.append("cancelled")
+
+    await memory.submit("job")
+    run = asyncio.create_task(worker.run())
+    await until(lambda: hooked)
+    worker.stop(now=now)
+    async with asyncio.timeout(PATIENCE):
+        await run
+    assert hooked[1:] == ["cancelled"]
+
+
+async def test_a_worker_whose_name_another_process_bears_says_so(memory, caplog):
+    there = {"host": "elsewhere", "pid": 7, "queues": [], "types": [], "concurrency": 1, "running": 0}
+    await memory.store.put_note(Note(WORKER, "w1", {"id": "w1", "started_at": "2026-01-28T12:00:00Z", **there}))
+    worker = Worker(memory, worker_id="w1")
+    worker.task("job")(lambda _: None)
+    await worker.run(until_idle=True)
+    assert [line for line in caplog.messages if "process 7 on elsewhere" in line]

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from waiting import PATIENCE
+from waiting import PATIENCE, until
 
 from tenure import TaskStatus, Worker, connect
 from tenure.worker import shutdown
@@ -136,9 +136,9 @@ async def test_what_a_handler_does_that_was_left_behind_changes_nothing(memory, 
 
 
 @pytest.mark.parametrize("moment", ["start", "stop"])
-async def test_a_worker_that_others_can_see_hears_signals(memory, monkeypatch, moment):
+async def test_a_worker_that_others_can_see_hears_signals(memory, monkeypatch, caplog, moment):
     """From before its first sign of life until after its last; a signal that ends the process would leave the note."""
-    heard, worker = [], Worker(memory)
+    worker = Worker(memory)
     worker.task("job")(lambda _: None)
     act = getattr(Heartbeat, moment)
 
@@ -147,11 +147,74 @@ async def test_a_worker_that_others_can_see_hears_signals(memory, monkeypatch, m
         return act(heartbeat)
 
     monkeypatch.setattr(Heartbeat, moment, interrupted)
-    before = signal.signal(signal.SIGTERM, lambda number, frame: heard.append(number))
+    # Without a worker that listens, this would be the end of the tests.
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
     try:
         async with asyncio.timeout(PATIENCE):
             await worker.run(until_idle=moment == "stop")
+            await until(lambda: any(line.startswith("SIGTERM") for line in caplog.messages))
     finally:
         signal.signal(signal.SIGTERM, before)
-    assert not heard
     assert await memory.workers(gone=True) == []
+
+
+def idle_worker(queue):
+    worker = Worker(queue)
+    worker.task("job")(lambda _: None)
+    return worker
+
+
+async def test_every_worker_of_a_process_hears_a_signal(memory):
+    workers = [idle_worker(memory) for _ in range(3)]
+    runs = [asyncio.create_task(worker.run()) for worker in workers]
+    await until(lambda: all(worker.is_claiming for worker in workers))
+    workers[0].stop()
+    async with asyncio.timeout(PATIENCE):
+        await runs[0]
+        signal.raise_signal(signal.SIGTERM)
+        await asyncio.gather(*runs)
+
+
+@pytest.fixture
+def heard():
+    """Somebody who listened before any worker did, in both ways there are."""
+    told, before = [], signal.getsignal(signal.SIGTERM)
+    yield told
+    signal.signal(signal.SIGTERM, before)
+
+
+async def on_the_loop(told):
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, told.append, "SIGTERM")
+
+
+async def by_python(told):
+    signal.signal(signal.SIGTERM, lambda number, frame: told.append(signal.Signals(number).name))
+
+
+async def by_leaving(told):
+    def leave(number, frame):
+        told.append("SIGTERM")
+        sys.exit(1)
+
+    signal.signal(signal.SIGTERM, leave)
+
+
+@pytest.mark.parametrize("listen", [on_the_loop, by_python, by_leaving])
+async def test_whoever_listened_before_is_told_with_the_worker(memory, heard, listen):
+    await listen(heard)
+    worker = idle_worker(memory)
+    run = asyncio.create_task(worker.run())
+    await until(lambda: worker.is_claiming)
+    async with asyncio.timeout(PATIENCE):
+        signal.raise_signal(signal.SIGTERM)
+        await run
+        await until(lambda: heard == ["SIGTERM"])
+
+
+@pytest.mark.parametrize("listen", [on_the_loop, by_python])
+async def test_whoever_listened_before_goes_on_listening_after_a_worker(memory, heard, listen):
+    await listen(heard)
+    await idle_worker(memory).run(until_idle=True)
+    signal.raise_signal(signal.SIGTERM)
+    async with asyncio.timeout(PATIENCE):
+        await until(lambda: heard == ["SIGTERM"])

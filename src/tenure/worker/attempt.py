@@ -21,7 +21,7 @@ from tenure.stores.base import Transaction
 from tenure.task import Task
 from tenure.worker import surroundings
 from tenure.worker.context import Context
-from tenure.worker.executors import Executors, failure_of, not_json
+from tenure.worker.executors import Executors, failure_of, not_json, refusal
 from tenure.worker.handlers import Handler
 
 Rule = Callable[["Attempt", Task, datetime], Task]
@@ -104,13 +104,20 @@ class Attempt(msgspec.Struct, eq=False):
             return Failed(task, self.reason, self.error, self.seconds, self.context)
         return latest(task)
 
-    async def run(self, context: Context, executors: Executors, middleware: list[Middleware]) -> Rule | None:
+    async def run(
+        self, context: Context, executors: Executors, middleware: list[Middleware], run_is_cancelled: Callable[[], bool]
+    ) -> Rule | None:
         """Run the handler and say how the attempt ends; None if the task is no longer ours to end."""
         try:
             argument = self.handler.read(self.task.input_json)
         except (pydantic.ValidationError, msgspec.MsgspecError) as error:
             self.error = error
-            return self._failed(Failure(f"the input does not fit {self.task.type!r}: {error}", permanent=True), "input")
+            words = f"the input does not fit {self.task.type!r}: {refusal(error)}"
+            return self._failed(Failure(words, permanent=True), "input")
+        except Exception as error:
+            # A validator that fails has refused nothing: it may have been mended by the next attempt.
+            self.error = error
+            return self._failed(failure_of(error))
         try:
             if not middleware and self.handler.executor == "async":
                 arguments = (argument, context) if self.handler.takes_context else (argument,)
@@ -119,8 +126,14 @@ class Attempt(msgspec.Struct, eq=False):
         except RescheduleError as again:
             return self._rescheduled(again)
         except asyncio.CancelledError as error:
+            if self.stopped is None and run_is_cancelled():
+                # The loop is coming to an end, and cancels everything on it at once.
+                self.stopped = Stop.Shutdown
             return self._interrupted(error)
-        except (Exception, SystemExit) as error:
+        except (KeyboardInterrupt, GeneratorExit):
+            # Not the handler's: the process or its loop comes to an end.
+            raise
+        except BaseException as error:
             self.error = error
             return self._failed(failure_of(error))
 
@@ -208,10 +221,14 @@ class Attempt(msgspec.Struct, eq=False):
         if self.stopped is Stop.Shutdown:
             return released("its worker was shut down")
         if self.stopped is Stop.Timeout:
-            self.error = TimeoutError(f"timed out after {self.timeout:g} s")
-            return self._failed(Failure(f"TimeoutError: {self.error}"), "timeout")
+            return self.timed_out()
         self.error = error
         return self._failed(failure_of(error))
+
+    def timed_out(self) -> Rule:
+        """It took longer than it may."""
+        self.error = TimeoutError(f"timed out after {self.timeout:g} s")
+        return self._failed(Failure(f"TimeoutError: {self.error}"), "timeout")
 
 
 def released(why: str) -> Rule:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import importlib
+import signal
 import traceback
 from collections.abc import Callable
 from functools import cache, partial
@@ -13,12 +14,14 @@ from typing import Any
 import anyio
 import anyio.to_process
 import msgspec
+import pydantic
 
 from tenure import payload
 from tenure.errors import InvalidInput, PermanentError, RescheduleError
 from tenure.lifecycle import Failure
 from tenure.worker import surroundings
 from tenure.worker.handlers import Handler, make_handler
+from tenure.worker.signals import SIGNALS
 from tenure.worker.threads import DaemonThreads
 
 
@@ -103,6 +106,14 @@ def _words(error: BaseException) -> str:
         return "(its message cannot be shown)"
 
 
+def refusal(error: Exception) -> str:
+    """Why an input was refused, field by field. What the fields hold may be secret, and is in the task."""
+    if not isinstance(error, pydantic.ValidationError):
+        return str(error)
+    found = error.errors(include_input=False, include_url=False, include_context=False)
+    return "; ".join(f"{'.'.join(map(str, one['loc'])) or 'input'}: {one['msg']}" for one in found)
+
+
 def not_json(error: InvalidInput) -> Failure:
     """A result that cannot be kept: the next attempt would return the same."""
     return Failure(f"the handler returned something that is not JSON: {error}", permanent=True)
@@ -120,16 +131,19 @@ def is_permanent(error: BaseException | None) -> bool:
 
 
 def _carried(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function on a thread. These two exceptions mean something else to asyncio, so they go in disguise."""
+    """Call a function on a thread. These exceptions mean something else to asyncio, so they go in disguise."""
     try:
         return function(*arguments)
-    except (StopIteration, asyncio.CancelledError) as error:
+    except (StopIteration, asyncio.CancelledError, KeyboardInterrupt, GeneratorExit) as error:
         msg = f"the handler raised {type(error).__name__}"
         raise RuntimeError(msg) from error
 
 
 def _in_process(module: str, name: str, type_: str, raw: bytes) -> tuple[str, Any]:
     """Runs in the other process. Only texts and numbers cross back, so that nothing there needs to be picklable."""
+    # A terminal and a service manager tell every process of the group. What that means for a handler is for its worker to say.
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
     try:
         handler = _find_handler(module, name, type_)
         value = handler.function(handler.read(msgspec.Raw(raw)))
@@ -139,7 +153,7 @@ def _in_process(module: str, name: str, type_: str, raw: bytes) -> tuple[str, An
             return "failure", msgspec.structs.astuple(not_json(error))
     except RescheduleError as error:
         return "reschedule", (error.delay_seconds, error.extend_expiration_seconds)
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
         return "failure", msgspec.structs.astuple(failure_of(error))
 
 

@@ -60,6 +60,8 @@ class Run:
         self.store, self.events = worker.queue.store, worker.queue.events
         self.until_idle, self.max_tasks = until_idle, max_tasks
         self.loop, self.context = asyncio.get_running_loop(), contextvars.copy_context()
+        self.task = asyncio.current_task()
+        self.cancels = self._cancels()
         self.attempts_context = self.context
         self.welcomed: tuple[Subscriber, ...] = ()
         """The subscribers who have prepared the context that attempts begin with."""
@@ -67,7 +69,7 @@ class Run:
         self.held: dict[str, Attempt] = {}
         self.buffer: deque[Attempt] = deque()
         self.running: set[Attempt] = set()
-        self.unanswered = Unanswered(self.store, worker.worker_id)
+        self.unanswered = Unanswered(self.store, worker.worker_id, worker.queues)
         self.executors = Executors(worker.concurrency)
         self.outage = Outage()
         self.settler = settler_of(self.store, self._settled, self.outage)
@@ -114,8 +116,7 @@ class Run:
                 await self._serve()
         finally:
             self.executors.close()
-            if self.hooks:
-                await asyncio.wait(self.hooks)
+            await self._finish_hooks()
             if self.events.subscribers:
                 self.events.flush()
                 await self.events.look(worker.queue)
@@ -143,6 +144,15 @@ class Run:
             await asyncio.wait(beside)
             await self.heartbeat.stop()
 
+    async def _finish_hooks(self) -> None:
+        """Hooks have as long as handlers, and no longer: what hangs in one must not keep the worker from ending."""
+        await self.shutdown.wait_for(self.hooks, self.worker.grace)
+        for hook in self.hooks:
+            hook.cancel()
+        await self.shutdown.wait_for(self.hooks, LAST_WORDS)
+        if self.hooks:
+            log.warning("%d hooks go on although they were cancelled, and are left behind", len(self.hooks))
+
     async def _first_answer(self) -> datetime | None:
         """The time, from a store that may not be there yet; None if the worker was stopped before it was."""
         backoff = Backoff("reach the store", self.outage)
@@ -150,6 +160,7 @@ class Run:
             try:
                 now = await self.store.now()
                 if self.worker.is_named:
+                    await self._look_for_namesakes()
                     await self.unanswered.inherit()
             except StoreUnavailable as error:
                 await self._sleep(backoff.wait(error))
@@ -157,6 +168,14 @@ class Run:
                 backoff.reset()
                 return now
         return None
+
+    async def _look_for_namesakes(self) -> None:
+        """What is held in our name is taken for ours, so two who bear it would take each other's tasks for their own."""
+        here = socket.gethostname(), os.getpid()
+        for other in await self.worker.queue.workers():
+            if other.id == self.worker.worker_id and (other.host, other.pid) != here:
+                words = "process %d on %s gave a sign of life as worker %s a moment ago; give each worker a name of its own, or none"
+                log.warning(words, other.pid, other.host, other.id)
 
     def stop(self, *, now: bool = False) -> None:
         """Claim no more; with `now`, cancel what runs."""
@@ -166,6 +185,13 @@ class Run:
         self.changed.set()
         if self.nap is not None:
             self.nap.cancel()
+
+    def _cancels(self) -> int:
+        return 0 if self.task is None else self.task.cancelling()
+
+    def _is_cancelled(self) -> bool:
+        """Whether whoever called `run` does not want it to go on: then a handler that is cancelled has not failed."""
+        return self._cancels() > self.cancels
 
     def _on_signal(self, name: str) -> None:
         """The first stops gracefully, a second one stops now."""
@@ -178,21 +204,29 @@ class Run:
         self._give_back("its worker was shut down")
         deadline = self.loop.time() + self.worker.grace
         for attempt in await self.shutdown.finish(self.worker.grace):
-            self._leave_behind(attempt)
+            self._leave_behind(attempt, released("its worker was shut down"), "the task is given back")
         await self.settler.drain(max(deadline - self.loop.time(), LAST_WORDS))
 
-    def _leave_behind(self, attempt: Attempt) -> None:
+    def _leave_behind(self, attempt: Attempt, rule: Rule, what: str) -> None:
         """Like a thread, a coroutine that goes on when it is cancelled cannot be stopped: it ends with the process, and nobody waits for that."""
-        words = (
-            "task %s: its handler goes on although it was cancelled; the task is given back and the handler left behind"
-        )
-        log.warning(words, attempt.task.id, extra=about(attempt.task))
+        words = "task %s: its handler goes on although it was cancelled; %s and the handler left behind"
+        log.warning(words, attempt.task.id, what, extra=about(attempt.task))
         self.running.discard(attempt)
         if attempt.running is not None:
             # As asyncio documents it for tasks of other kinds: whoever ends the loop need not wait for it, nor tell of it once more.
             asyncio._unregister_task(attempt.running)  # noqa: SLF001
             attempt.running._log_destroy_pending = False  # type: ignore[attr-defined]  # noqa: SLF001
-        self.settler.put(attempt, released("its worker was shut down"))
+        self.settler.put(attempt, rule)
+
+    def _time_out(self, attempt: Attempt) -> None:
+        attempt.interrupt(Stop.Timeout)
+        self.loop.call_later(LAST_WORDS, self._overstayed, attempt)
+
+    def _overstayed(self, attempt: Attempt) -> None:
+        """A handler has gone on after its timeout for longer than tidying up may take."""
+        if attempt in self.running and attempt.stopped is Stop.Timeout and not attempt.succeeded:
+            self._leave_behind(attempt, attempt.timed_out(), "the attempt has failed")
+            self._start()
 
     # -- claiming
 
@@ -316,7 +350,7 @@ class Run:
         context = Context(attempt.task, self.worker.queue, attempt.task.cancel_requested, _holder=attempt)
         attempt.begun, attempt.context = True, context
         timeout = attempt.timeout
-        timer = None if timeout is None else self.loop.call_later(timeout, attempt.interrupt, Stop.Timeout)
+        timer = None if timeout is None else self.loop.call_later(timeout, self._time_out, attempt)
         observed = self.events.subscribers
         ends: Sequence[OnEnd] = ()
         if observed:
@@ -324,7 +358,7 @@ class Run:
             if self.events.attempt_watchers:
                 ends = self.events.attempt_begins(context)
         try:
-            rule = await attempt.run(context, self.executors, self.middleware)
+            rule = await attempt.run(context, self.executors, self.middleware, self._is_cancelled)
             ending: Rule | Task | None = rule
             if context.open_transaction is not None:
                 ending = await attempt.end_within(context.open_transaction, rule)
@@ -467,7 +501,11 @@ class Run:
         if self.worker.has_hooks(name):
             call = asyncio.create_task(self.worker.call_hooks(name, *arguments), name=f"tenure-on-{name}")
             self.hooks.add(call)
-            call.add_done_callback(self.hooks.discard)
+            call.add_done_callback(self._hook_is_over)
+
+    def _hook_is_over(self, call: asyncio.Task[None]) -> None:
+        self.hooks.discard(call)
+        self.changed.set()
 
     def _forget(self, attempt: Attempt) -> None:
         attempt.settled = True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Collection
 
 from tenure.worker.attempt import Attempt, Stop
 
@@ -27,22 +28,23 @@ class Shutdown:
 
     async def finish(self, grace: float) -> list[Attempt]:
         """Wait for the end of everything; returns the attempts whose handlers go on although they were cancelled."""
-        deadline = self._loop.time() + grace
-        while self._running and self._graceful and self._loop.time() < deadline:
-            await self._wait(deadline)
+        await self.wait_for(self._running, grace, hurried=0)
         self._interrupt()
-        deadline = self._loop.time() + LAST_WORDS
-        while self._running and self._loop.time() < deadline:
-            await self._wait(deadline)
+        await self.wait_for(self._running, LAST_WORDS)
         return list(self._running)
+
+    async def wait_for(self, what: Collection[object], seconds: float, hurried: float = LAST_WORDS) -> None:
+        """Until it is empty or the time is over, of which there is less in a hurry."""
+        began = self._loop.time()
+        while what:
+            deadline = began + (seconds if self._graceful else min(seconds, hurried))
+            if self._loop.time() >= deadline:
+                return
+            self._changed.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout_at(deadline):
+                    await self._changed.wait()
 
     def _interrupt(self) -> None:
         for attempt in list(self._running):
             attempt.interrupt(Stop.Shutdown)
-
-    async def _wait(self, deadline: float) -> None:
-        """Until something has ended, or the deadline."""
-        self._changed.clear()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout_at(deadline):
-                await self._changed.wait()

@@ -13,8 +13,8 @@ from tenure.worker import prefetch
 class Unanswered:
     """Tells them apart from what this worker had begun and given up, and from what an earlier one of its name left."""
 
-    def __init__(self, store: Store, worker_id: str) -> None:
-        self._store, self._worker_id = store, worker_id
+    def __init__(self, store: Store, worker_id: str, queues: Container[str]) -> None:
+        self._store, self._worker_id, self._queues = store, worker_id, queues
         self._given_up: dict[str, int] = {}
         """Tasks whose handler was stopped because the lease could not be kept, with the fence: an attempt, once it lapses."""
         self._inherited: set[tuple[str, int]] = set()
@@ -29,7 +29,7 @@ class Unanswered:
         self._given_up[task.id] = task.fence
 
     async def find(self, known: Container[str], types: Container[str], since: datetime | None) -> list[Task]:
-        """Tasks of these types that were claimed in this run, and neither known nor ever begun."""
+        """Tasks of these types and of our queues that were claimed in this run, and neither known nor ever begun."""
         held = await self._held_in_our_name()
         self._given_up = {task.id: task.fence for task in held if self._given_up.get(task.id) == task.fence}
         return [
@@ -38,6 +38,7 @@ class Unanswered:
             if task.id not in known
             and task.id not in self._given_up
             and task.type in types
+            and task.queue in self._queues
             and (task.id, task.fence) not in self._inherited
             and task.started_at is not None
             and since is not None
