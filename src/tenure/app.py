@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, Generic, Self, TypeVar, Unpack, cast, overload
 
 import msgspec
-import pydantic
 
 from tenure import payload
 from tenure.errors import InvalidHandler, InvalidInput
@@ -65,10 +64,10 @@ class TaskFunction(Generic[Input, Output]):
             return payload.to_json(value)
         try:
             valid = adapter.validate_python(value)
-        except pydantic.ValidationError as error:
-            msg = f"input does not fit {self.type!r}: {error}"
-            raise InvalidInput(msg) from None
-        return payload.to_json(adapter.dump_python(valid, mode="json"))
+        except Exception as error:
+            msg = f"input does not fit {self.type!r}: {payload.said(error)}"
+            raise InvalidInput(msg) from error
+        return payload.typed_json(valid, adapter)
 
     def __repr__(self) -> str:
         return f"<task {self.type!r}>"

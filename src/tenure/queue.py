@@ -184,7 +184,7 @@ class Queue:
         now = await self.store.part_of(task).now()
         if abs(now - task.created_at) < CLOCK_TOLERANCE:
             return submission
-        return Form.read(options, now).fill(task.type, task.input_json, self.store.size_limit).under(task.id)
+        return Form.read(options, now).fill_json(task.type, task.input_json, self.store.size_limit).under(task.id)
 
     async def _insert(self, submissions: list[Submission], **how: Any) -> Sequence[Answer]:
         try:

@@ -100,7 +100,10 @@ class Form(msgspec.Struct, frozen=True):
 
     def fill(self, type: str, input: Any, size_limit: int) -> Submission:  # noqa: A002 - the contract's names
         """The submission of one task."""
-        raw = input if isinstance(input, msgspec.Raw) else payload.to_json(input)
+        return self.fill_json(type, payload.to_json(input), size_limit)
+
+    def fill_json(self, type: str, raw: msgspec.Raw, size_limit: int) -> Submission:  # noqa: A002
+        """The submission of one task whose input is known to be JSON."""
         if (size := payload.size(raw)) > size_limit:
             msg = f"input has {size} bytes of JSON; this store takes up to {size_limit}. Keep it elsewhere and submit a reference."
             raise InvalidInput(msg)

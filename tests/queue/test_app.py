@@ -31,6 +31,51 @@ async def test_a_typed_submit_refuses_bad_input_before_anything_is_stored(app):
     assert sum((await queue.counts()).values()) == 0
 
 
+class Login(pydantic.BaseModel):
+    user: str
+    password: pydantic.SecretStr | None = None
+    photo: bytes = b""
+
+    @pydantic.field_validator("user")
+    @classmethod
+    def known(cls, user: str) -> str:
+        return {"ada": "ada"}[user]
+
+
+@pytest.mark.parametrize(
+    ("input", "words"),
+    [
+        ({"user": "ada", "photo": b"\xff"}, "input of Login is not JSON"),
+        ({"user": "ada", "password": "hunter2"}, "input.password of Login is lost in JSON"),
+        ({"user": "bob"}, "input does not fit 'log_in': KeyError: 'bob'"),
+    ],
+)
+async def test_whatever_goes_wrong_with_an_input_is_told_as_one_kind_of_error(app, input, words):
+    @app.task
+    async def log_in(input: Login): ...
+
+    with pytest.raises(InvalidInput) as refusal:
+        await log_in.submit(input)
+    assert words in str(refusal.value)
+    assert sum((await (await app.queue()).counts()).values()) == 0
+
+
+class Aliased(pydantic.BaseModel):
+    user_id: int = pydantic.Field(alias="userId")
+
+
+async def test_models_with_aliases_reach_the_handler_wherever_they_stand_in_its_annotation(app):
+    seen = []
+
+    @app.task
+    async def greet(input: dict[str, list[Aliased]]):
+        seen.append(input)
+
+    await greet.submit({"all": [Aliased(userId=5)]})
+    await app.worker(await app.queue()).run(until_idle=True)
+    assert seen == [{"all": [Aliased(userId=5)]}]
+
+
 async def test_what_was_submitted_is_what_the_handler_gets(app):
     seen = []
 

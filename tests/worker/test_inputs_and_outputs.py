@@ -7,6 +7,7 @@ import dataclasses
 import datetime as dt
 from typing import Any, Literal, NotRequired, TypedDict
 
+import msgspec
 import pydantic
 import pytest
 from typing_extensions import TypedDict as ExtendedTypedDict
@@ -150,8 +151,16 @@ async def test_a_pydantic_model_and_a_dataclass_are_kept_as_json(memory):
     assert (await ended(worker, "dataclass", None)).output == {"x": 1, "y": 2}
 
 
+async def test_models_times_and_dataclasses_are_kept_wherever_they_stand_in_an_output(memory):
+    worker = Worker(memory)
+    worker.register(lambda _: [Receipt(total=9.5, paid_at=dt.date(2026, 1, 28))], "models")
+    worker.register(lambda _: {"when": dt.datetime(2026, 1, 1, tzinfo=dt.UTC)}, "time")
+    assert (await ended(worker, "models", None)).output == [{"total": 9.5, "paid_at": "2026-01-28"}]
+    assert (await ended(worker, "time", None)).output == {"when": "2026-01-01T00:00:00Z"}
+
+
 @pytest.mark.parametrize(
-    "value", [object(), {1: 2}, float("nan"), b"bytes", {"when": dt.datetime(2026, 1, 1, tzinfo=dt.UTC)}, "\ud800"]
+    "value", [object(), {1: 2}, float("nan"), b"bytes", {"when": {1, 2}}, "\ud800", msgspec.Raw(b"{bad")]
 )
 async def test_a_value_that_is_not_json_is_a_failure_for_good(memory, value):
     worker = Worker(memory, retry=RetryPolicy(base=0, max_attempts=5))
@@ -254,3 +263,23 @@ async def test_a_class_handlers_payload_is_checked_too(memory):
     refused = await ended(worker, "sync", {"user": 1})
     assert (refused.status, refused.attempts) == (TaskStatus.Failed, 1)
     assert "user_id" in refused.last_error
+
+
+class Aliased(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(extra="forbid")
+    user_id: int = pydantic.Field(alias="userId")
+
+    @pydantic.computed_field
+    def name(self) -> str:
+        return f"user {self.user_id}"
+
+
+async def test_a_model_with_an_alias_and_a_computed_field_reaches_its_own_handler(memory):
+    worker = Worker(memory)
+
+    @worker.task("greet")
+    async def greet(input: Aliased) -> Aliased:
+        return input
+
+    done = await ended(worker, "greet", Aliased(userId=5))
+    assert (done.status, done.output) == (TaskStatus.Completed, {"user_id": 5, "name": "user 5"})

@@ -166,7 +166,7 @@ class Attempt(msgspec.Struct, eq=False):
 
     def _completed(self, value: Any, context: Context) -> Rule:
         try:
-            output = value if isinstance(value, msgspec.Raw) else payload.to_json(value, "output")
+            output = payload.output_json(value)
         except InvalidInput as error:
             self.error = error
             return self._failed(not_json(error))

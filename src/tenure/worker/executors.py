@@ -148,7 +148,7 @@ def _in_process(module: str, name: str, type_: str, raw: bytes) -> tuple[str, An
         handler = _find_handler(module, name, type_)
         value = handler.function(handler.read(msgspec.Raw(raw)))
         try:
-            return "output", bytes(payload.to_json(value, "output"))
+            return "output", bytes(payload.output_json(value))
         except InvalidInput as error:
             return "failure", msgspec.structs.astuple(not_json(error))
     except RescheduleError as error:

@@ -3,6 +3,7 @@
 import asyncio
 from datetime import UTC, date, datetime, timedelta, timezone
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -271,6 +272,7 @@ BAD = [
     ("idempotency_key", lambda queue: queue.submit("greet", {}, idempotency_key="k" * 5000)),
     ("ordering_key", lambda queue: queue.submit("greet", {}, ordering_key="")),
     ("input", lambda queue: queue.submit("greet", {"when": date(2026, 1, 1)})),
+    ("Raw", lambda queue: queue.submit("greet", msgspec.Raw(b"{bad"))),
     ("nan", lambda queue: queue.submit("greet", [float("nan")])),
     ("delay", lambda queue: queue.submit("greet", {}, delay=-1)),
     ("ttl", lambda queue: queue.submit("greet", {}, ttl=1, expires_at=datetime(2030, 1, 1, tzinfo=UTC))),
