@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, Self, TypeVar, Unpack, cast, overload
+from typing import Any, Generic, Self, TypeVar, Unpack, overload
 
 import msgspec
 
@@ -14,7 +14,7 @@ from tenure.observe.events import Subscriber
 from tenure.queue import Queue, connect
 from tenure.retry import RetryPolicy
 from tenure.stores import separated
-from tenure.submission import SubmitOptions
+from tenure.submission import SubmitOptions, with_own
 from tenure.task import Task
 from tenure.worker import Worker
 from tenure.worker.handlers import INHERIT, Executor, Handler, make_handler
@@ -45,7 +45,7 @@ class TaskFunction(Generic[Input, Output]):
         """Submit a task with this input; an input that the handler would refuse is refused here."""
         queue = await self.app.queue()
         checked = self._checked(input)
-        return await queue.submit(self.type, checked, connection=connection, **self._with_defaults(options))
+        return await queue.submit(self.type, checked, connection=connection, **with_own(self._options, options))
 
     async def submit_many(
         self, inputs: list[Input], *, connection: Any = None, **options: Unpack[SubmitOptions]
@@ -53,10 +53,7 @@ class TaskFunction(Generic[Input, Output]):
         """Submit a task for each input, in one batch."""
         queue = await self.app.queue()
         tasks = [(self.type, self._checked(each)) for each in inputs]
-        return await queue.submit_many(tasks, connection=connection, **self._with_defaults(options))
-
-    def _with_defaults(self, options: SubmitOptions) -> SubmitOptions:
-        return cast("SubmitOptions", {**self._options, **options})
+        return await queue.submit_many(tasks, connection=connection, **with_own(self._options, options))
 
     def _checked(self, value: Input) -> msgspec.Raw:
         adapter = self.handler.adapter

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Sequence
 from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, NamedTuple, Self, Unpack
@@ -31,7 +31,7 @@ from tenure.observe.events import Events, Subscriber
 from tenure.observe.timing import TimedStore, timed
 from tenure.stores import open_store, separated
 from tenure.stores.base import PAUSE, WORKER, Change, Note, Page, Query, Store, paused_queues
-from tenure.submission import Form, Submission, SubmitOptions
+from tenure.submission import Form, Submission, SubmitOptions, with_own
 from tenure.task import Event, Task, TaskStatus
 from tenure.words import narrowed
 
@@ -165,7 +165,7 @@ class Queue:
             if not isinstance(task, (tuple, list)) or len(task) not in (2, 3):
                 msg = f"submit_many takes (type, input) or (type, input, options) for each task, not {task!r}."
                 raise InvalidInput(msg)
-            form = common if len(task) == 2 else Form.read(_with_own(options, task[2]), now)
+            form = common if len(task) == 2 else Form.read(with_own(options, task[2]), now)
             submission = form.fill(task[0], task[1], self.store.size_limit)
             if len(self._submits) > 1:
                 submission = await self._timed(submission, form.options)
@@ -529,14 +529,6 @@ class Queue:
                     self.events.happened([changed])
                 return changed
         raise ConcurrentChange(task_id)
-
-
-def _with_own(common: SubmitOptions, own: SubmitOptions) -> SubmitOptions:
-    """A task's own options stand before those of its batch; headers of both are kept."""
-    options: SubmitOptions = {**common, **own}
-    if common.get("headers") and isinstance(headers := own.get("headers"), Mapping):
-        options["headers"] = {**(common.get("headers") or {}), **headers}
-    return options
 
 
 class connect(Awaitable[Queue]):  # noqa: N801 - reads as a function: `await connect(url)` or `async with connect(url)`

@@ -13,6 +13,9 @@ from tenure.errors import InvalidInput
 LONGEST = sys.float_info.max
 """More seconds than any calendar has, and still a number to reckon with."""
 
+COUNT_LIMIT = 2**30
+"""More executions than any task needs, and a number that every store can keep."""
+
 
 class RetryPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
     """Exponential back-off with jitter.
@@ -59,6 +62,7 @@ def effective_max(job_max: int, policy_max: int | None) -> int:
     """How many executions a task may have: the job's word, capped by the policy's, and at least one.
 
     Zero is no word at all. `policy_max` is None where there is no policy, and so no second attempt.
+    A stored word may be above the limit that new ones are held to.
 
     >>> effective_max(20, 10), effective_max(0, 25), effective_max(5, 0), effective_max(0, 0), effective_max(5, None)
     (10, 25, 5, 1, 1)
@@ -66,8 +70,19 @@ def effective_max(job_max: int, policy_max: int | None) -> int:
     if policy_max is None:
         return 1
     if job_max > 0 and policy_max > 0:
-        return min(job_max, policy_max)
-    return max(job_max, policy_max, 1)
+        return min(job_max, policy_max, COUNT_LIMIT)
+    return min(max(job_max, policy_max, 1), COUNT_LIMIT)
+
+
+def within_bounds(field: str, policy: RetryPolicy) -> RetryPolicy:
+    """The policy, if every store can count as far as it goes.
+
+    The policy itself takes any number, because tasks that were stored with a higher one must stay readable.
+    """
+    if policy.max_attempts > COUNT_LIMIT:
+        msg = f"{field}: max_attempts={policy.max_attempts} is more than any task needs; at most {COUNT_LIMIT} are allowed."
+        raise InvalidInput(msg)
+    return policy
 
 
 def _require(name: str, value: float, *, at_least: float, at_most: float = LONGEST) -> None:

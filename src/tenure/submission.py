@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime, timedelta
-from typing import Any, TypedDict, get_type_hints
+from typing import Any, TypedDict, cast, get_type_hints
 
 import msgspec
 
 from tenure import idempotency, ids, lifecycle, payload, times
 from tenure.errors import InvalidInput
 from tenure.idempotency import Kind, Reservation
-from tenure.retry import RetryPolicy
+from tenure.retry import COUNT_LIMIT, RetryPolicy, within_bounds
 from tenure.task import Task
 
 NAME_LIMIT = 255
 KEY_LIMIT = 1024
 TAGS_LIMIT = 20
+HEADERS_LIMIT = 16_384
+"""Bytes: room for the context of a trace with its baggage, and no burden in the record of any store."""
 PRIORITY_LIMIT = 32_767
 DEFAULT_KEEP = timedelta(days=30)
 
@@ -50,6 +52,24 @@ class SubmitOptions(TypedDict, total=False):
 
 
 KNOWN_OPTIONS = frozenset(get_type_hints(SubmitOptions))
+
+DUE = ("schedule_at", "run_at", "scheduled_for", "delay")
+DEADLINE = ("expires_at", "ttl", "ttl_seconds")
+LIMIT = ("max_attempts", "max_retries")
+KEEP = ("idempotency_ttl", "idempotency_ttl_days")
+"""The words for one thing each, of which at most one may be given."""
+
+
+def with_own(common: SubmitOptions, own: SubmitOptions) -> SubmitOptions:
+    """A task's own word for a thing stands before every common word for it; headers of both are kept."""
+    if not isinstance(own, Mapping):
+        msg = f"The options of a task must be a dict, like {{'priority': 5}}, not {own!r}."  # type: ignore[unreachable]
+        raise InvalidInput(msg)
+    silenced = {name for group in (DUE, DEADLINE, LIMIT, KEEP) if not own.keys().isdisjoint(group) for name in group}
+    options: dict[str, Any] = {name: value for name, value in common.items() if name not in silenced} | own
+    if common.get("headers") and isinstance(headers := own.get("headers"), Mapping):
+        options["headers"] = {**(common.get("headers") or {}), **headers}
+    return cast("SubmitOptions", options)
 
 
 class Submission(msgspec.Struct, frozen=True, gc=False):
@@ -134,7 +154,7 @@ def _rest(options: SubmitOptions) -> dict[str, Any]:
             both = _listed([("max_attempts", given["max_attempts"]), ("max_retries", retries)])
             msg = f"Give only one of {both}: max_retries=n means max_attempts=n+1."
             raise InvalidInput(msg)
-        given["max_attempts"] = _count("max_retries", retries) + 1
+        given["max_attempts"] = _count("max_retries", retries, COUNT_LIMIT - 1) + 1
     return given
 
 
@@ -199,11 +219,7 @@ def _keep(options: SubmitOptions) -> timedelta | None:
 
 
 def _available_at(options: SubmitOptions, now: datetime) -> datetime:
-    given = [
-        (name, value)
-        for name in ("schedule_at", "run_at", "scheduled_for", "delay")
-        if (value := options.get(name)) is not None
-    ]
+    given = [(name, value) for name in DUE if (value := options.get(name)) is not None]
     if not given:
         return now
     if len(given) > 1:
@@ -216,7 +232,7 @@ def _available_at(options: SubmitOptions, now: datetime) -> datetime:
 
 
 def _expires_at(options: SubmitOptions, now: datetime) -> datetime | None:
-    given = [(name, value) for name in ("expires_at", "ttl", "ttl_seconds") if (value := options.get(name)) is not None]
+    given = [(name, value) for name in DEADLINE if (value := options.get(name)) is not None]
     if not given:
         return None
     if len(given) > 1:
@@ -283,9 +299,12 @@ def _slot(value: object) -> str:
     return _text("slot", idempotency.slot_key((_text("slot", what), day)))
 
 
-def _count(field: str, value: object) -> int:
+def _count(field: str, value: object, limit: int = COUNT_LIMIT) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         msg = f"{field}={value!r} must be a whole number, zero or more."
+        raise InvalidInput(msg)
+    if value > limit:
+        msg = f"{field}={value!r} is more than any task needs; at most {limit} are allowed."
         raise InvalidInput(msg)
     return value
 
@@ -319,14 +338,19 @@ def _policy(field: str, value: object) -> RetryPolicy:
     if not isinstance(value, RetryPolicy):
         msg = f"{field} must be a RetryPolicy, not {value!r}."
         raise InvalidInput(msg)
-    return value
+    return within_bounds(field, value)
 
 
 def _headers(field: str, value: object) -> dict[str, str]:
     if not isinstance(value, Mapping) or not all(isinstance(part, str) for pair in value.items() for part in pair):
         msg = f"{field} must map strings to strings, not {value!r}."
         raise InvalidInput(msg)
-    return {_unicode(field, name): _unicode(field, text) for name, text in value.items()}
+    headers = {_unicode(field, name): _unicode(field, text) for name, text in value.items()}
+    size = sum(len(part.encode()) for pair in headers.items() for part in pair)
+    if size > HEADERS_LIMIT:
+        msg = f"{field} hold {size} bytes ({', '.join(headers)[:80]}); at most {HEADERS_LIMIT} are allowed. Put data into the input."
+        raise InvalidInput(msg)
+    return headers
 
 
 _CHECKS: dict[str, Callable[[str, Any], Any]] = {

@@ -10,14 +10,14 @@ import msgspec
 
 from tenure import payload
 from tenure.errors import DamagedRecord
-from tenure.retry import RetryPolicy
+from tenure.retry import COUNT_LIMIT, RetryPolicy
 from tenure.times import Moment, from_text, utc
 from tenure.unknown import Reader
 
 FORMAT = 1
 """The version of the stored JSON. A record with a higher one was written by a newer Tenure."""
 
-Count = Annotated[int, msgspec.Meta(ge=0, le=2**30)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=COUNT_LIMIT)]
 Fence = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 """Numbers that stand in columns, too. A record with others was harmed: no store could keep what comes after it."""
 

@@ -1,5 +1,7 @@
 """One object for an application: typed tasks that can be submitted or called."""
 
+from datetime import UTC, datetime
+
 import pydantic
 import pytest
 
@@ -99,6 +101,17 @@ async def test_options_of_a_task_are_defaults_of_its_submits(app):
     assert (by_default.queue, by_default.priority, by_default.max_attempts) == ("mail", 5, 3)
     assert (await send.submit("x", priority=9)).priority == 9
     assert [task.queue for task in await send.submit_many(["a", "b"], queue="bulk")] == ["bulk", "bulk"]
+
+
+async def test_a_submit_may_say_otherwise_in_another_word(app):
+    @app.task(options={"ttl": 60, "delay": 5, "max_attempts": 3})
+    async def send(input: str): ...
+
+    later = datetime(2035, 1, 1, tzinfo=UTC)
+    task = await send.submit("x", expires_at=later, run_at=later, max_retries=6)
+    assert (task.expires_at, task.available_at, task.max_attempts) == (later, later, 7)
+    (queued,) = await (await app.queue()).submit_many([("send", "x", {"expires_at": later})], ttl=5)
+    assert queued.expires_at == later
 
 
 async def test_a_task_is_still_a_function(app):

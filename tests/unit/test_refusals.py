@@ -6,7 +6,17 @@ from datetime import UTC, date, datetime, timedelta, timezone
 import pytest
 
 from tenure.errors import InvalidInput
-from tenure.submission import KEY_LIMIT, KNOWN_OPTIONS, NAME_LIMIT, PRIORITY_LIMIT, TAGS_LIMIT, build
+from tenure.retry import COUNT_LIMIT, RetryPolicy
+from tenure.submission import (
+    HEADERS_LIMIT,
+    KEY_LIMIT,
+    KNOWN_OPTIONS,
+    NAME_LIMIT,
+    PRIORITY_LIMIT,
+    TAGS_LIMIT,
+    build,
+    with_own,
+)
 
 from .builders import NOW
 
@@ -131,6 +141,21 @@ def test_a_count_is_a_whole_number(field, value):
     assert f"{field}={value!r} must be a whole number, zero or more." in refusal(**{field: value})
 
 
+@pytest.mark.parametrize(
+    ("field", "limit"),
+    [("max_attempts", COUNT_LIMIT), ("max_retries", COUNT_LIMIT - 1), ("max_reschedules", COUNT_LIMIT)],
+)
+def test_a_count_is_one_that_every_store_can_keep(field, limit):
+    assert getattr(build("greet", None, {field: limit}, NOW, 1000).task, field, COUNT_LIMIT) == COUNT_LIMIT
+    for value in (limit + 1, 2**70):
+        assert f"{field}={value} is more than any task needs; at most {limit} are allowed." in refusal(**{field: value})
+
+
+def test_a_policy_of_a_task_stays_within_what_every_store_can_keep():
+    assert build("greet", None, {"retry": RetryPolicy(max_attempts=COUNT_LIMIT)}, NOW, 1000)
+    assert f"retry: max_attempts={2**63} is more than any task needs" in refusal(retry=RetryPolicy(max_attempts=2**63))
+
+
 @pytest.mark.parametrize("value", [1.5, "high", True, PRIORITY_LIMIT + 1, -PRIORITY_LIMIT - 1, math.nan])
 def test_a_priority_is_a_small_whole_number(value):
     assert f"priority={value!r} must be a whole number between -32767 and 32767" in refusal(priority=value)
@@ -163,6 +188,19 @@ def test_headers_map_strings_to_strings(value):
 @pytest.mark.parametrize("value", [{"a": "\ud800"}, {"\ud800": "a"}])
 def test_headers_are_unicode(value):
     assert "headers='\\ud800' is not valid Unicode." in refusal(headers=value)
+
+
+@pytest.mark.parametrize("value", [{"a": "é" * (HEADERS_LIMIT // 2)}, {"a" * HEADERS_LIMIT: "b"}])
+def test_headers_over_the_limit_are_refused_with_it(value):
+    words = refusal(headers=value)
+    assert f"headers hold {HEADERS_LIMIT + 1} bytes (a" in words
+    assert f"at most {HEADERS_LIMIT} are allowed" in words
+
+
+@pytest.mark.parametrize("own", [5, None, "urgent", [("priority", 5)]])
+def test_options_of_one_task_are_a_dict(own):
+    with pytest.raises(InvalidInput, match="The options of a task must be a dict"):
+        with_own({}, own)
 
 
 @pytest.mark.parametrize("value", [{"base": 1}, 5, True, "patient"])
@@ -230,7 +268,7 @@ def test_the_limit_counts_bytes():
         {"tags": [str(n) for n in range(TAGS_LIMIT)]},
         {"tags": ()},
         {"headers": {}},
-        {"max_attempts": 10**30},
+        {"headers": {"a": "b" * (HEADERS_LIMIT - 1)}},
         {"schedule_at": datetime.max.replace(tzinfo=UTC)},
         {"expires_at": datetime.min.replace(tzinfo=UTC)},
     ],

@@ -2,13 +2,14 @@
 
 import math
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tenure import RetryPolicy
 from tenure.errors import InvalidInput
-from tenure.retry import effective_max
+from tenure.retry import COUNT_LIMIT, effective_max
 
 
 def test_the_default_policy():
@@ -151,3 +152,12 @@ def test_the_bounds_themselves_are_allowed(words):
 )
 def test_the_limit_is_the_smaller_word_that_was_given_and_at_least_one(job, policy, limit):
     assert effective_max(job, policy) == limit
+
+
+@pytest.mark.parametrize(("job_max", "policy_max"), [(2**70, 0), (0, 2**70), (2**70, 2**70)])
+def test_a_stored_limit_beyond_what_a_store_can_count_holds_as_far_as_it_can(job_max, policy_max):
+    assert effective_max(job_max, policy_max) == COUNT_LIMIT
+
+
+def test_a_stored_policy_stays_readable_however_often_it_tries():
+    assert msgspec.json.decode(b'{"max_attempts": 9223372036854775807}', type=RetryPolicy).max_attempts == 2**63 - 1

@@ -8,7 +8,7 @@ import pytest
 from tenure import ids
 from tenure.idempotency import Kind
 from tenure.retry import RetryPolicy
-from tenure.submission import KNOWN_OPTIONS, Form, Submission, build
+from tenure.submission import KNOWN_OPTIONS, Form, Submission, build, with_own
 from tenure.task import FORMAT, TaskStatus
 from tenure.times import FOREVER
 
@@ -118,6 +118,43 @@ def test_every_option_may_be_none_or_left_out():
     nothing = dict.fromkeys(KNOWN_OPTIONS - {"queue", "idempotency_scope", "idempotency_ttl_days"})
     task = submitted(**nothing)
     assert msgspec.structs.replace(task, id="") == msgspec.structs.replace(submitted(), id="")
+
+
+COMMON = {
+    "ttl": 60,
+    "delay": 5,
+    "max_attempts": 3,
+    "idempotency_ttl": 60,
+    "queue": "mail",
+    "headers": {"a": "1", "b": "1"},
+}
+
+
+@pytest.mark.parametrize(
+    ("own", "field", "value"),
+    [
+        ({"expires_at": at(7)}, "expires_at", at(7)),
+        ({"ttl_seconds": 7}, "expires_at", at(7)),
+        ({"expires_at": None}, "expires_at", None),
+        ({"run_at": at(7)}, "available_at", at(7)),
+        ({"scheduled_for": None}, "available_at", NOW),
+        ({"max_retries": 7}, "max_attempts", 8),
+        ({"queue": "slow"}, "queue", "slow"),
+        ({"headers": {"b": "2"}}, "headers", {"a": "1", "b": "2"}),
+        ({"headers": None}, "headers", {}),
+        ({"priority": 5}, "headers", {"a": "1", "b": "1"}),
+    ],
+)
+def test_a_tasks_own_word_stands_before_every_common_word_for_the_same_thing(own, field, value):
+    alone, task = submitted(**COMMON), submitted(**with_own(COMMON, own))
+    assert getattr(task, field) == value
+    for other in {"expires_at", "available_at", "max_attempts", "queue"} - {field}:
+        assert getattr(task, other) == getattr(alone, other)
+
+
+def test_a_tasks_own_word_for_the_life_of_its_key_stands_before_the_common_one():
+    options = with_own({**COMMON, "idempotency_key": "k"}, {"idempotency_ttl_days": 1})
+    assert submission(**options).reservation.expires_at == NOW + timedelta(days=1)
 
 
 def test_a_producer_may_choose_the_id():

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tenure import BaseJobHandler, InvalidHandler, InvalidInput, TenureError, Worker
+from tenure import BaseJobHandler, InvalidHandler, InvalidInput, RetryPolicy, TenureError, Worker
 from tenure.queue import Queue
 from tenure.stores.memory import MemoryStore
 
@@ -181,6 +181,7 @@ def test_a_handler_without_a_name_needs_a_type(worker):
         ({"executor": "gpu"}, "'gpu' is no executor"),
         ({"executor": "async"}, "a plain function runs on a thread"),
         ({"retry": 5}, "retry"),
+        ({"retry": RetryPolicy(max_attempts=2**63)}, f"'job' has a retry policy: max_attempts={2**63}"),
     ],
 )
 def test_settings_of_a_handler_are_checked(worker, settings, words):
@@ -206,6 +207,7 @@ def test_settings_of_a_handler_are_checked(worker, settings, words):
         ({"queues": (5,)}, "queues="),
         ({"worker_id": ""}, "worker_id"),
         ({"retry": "often"}, "retry"),
+        ({"retry": RetryPolicy(max_attempts=2**63)}, f"retry: max_attempts={2**63} is more than any task needs"),
         ({"retention": {"pending": None}}, "pending"),
         ({"retention": {"finished": None}}, "finished"),
         ({"retention": {"completed": -1}}, "completed"),

@@ -16,7 +16,7 @@ import typing_extensions
 
 from tenure import payload
 from tenure.errors import InvalidHandler, InvalidInput, one_of
-from tenure.retry import RetryPolicy
+from tenure.retry import RetryPolicy, within_bounds
 
 Executor = Literal["async", "thread", "process"]
 EXECUTORS = ("async", "thread", "process")
@@ -83,6 +83,8 @@ def make_handler(
     if retry is not None and retry is not INHERIT and not isinstance(retry, RetryPolicy):
         msg = f"The handler of {type_!r} has retry={retry!r}; give a RetryPolicy, or None for a single attempt."  # type: ignore[unreachable]
         raise InvalidInput(msg)
+    if isinstance(retry, RetryPolicy):
+        within_bounds(f"The handler of {type_!r} has a retry policy", retry)
     if inspect.isclass(function):
         function, annotation, takes_context, is_async = _look_at_class(type_, function)
     else:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from tenure import times
 from tenure.errors import InvalidHandler, InvalidInput
 from tenure.queue import Queue
-from tenure.retry import RetryPolicy
+from tenure.retry import RetryPolicy, within_bounds
 from tenure.sweeper import DEFAULT_RETENTION, Retention, Sweeper
 from tenure.worker.attempt import Middleware
 from tenure.worker.handlers import INHERIT, Executor, Handler, make_handler
@@ -57,6 +57,8 @@ class Worker:
         if retry is not None and not isinstance(retry, RetryPolicy):
             msg = f"retry={retry!r} must be a RetryPolicy, or None for a single attempt."  # type: ignore[unreachable]
             raise InvalidInput(msg)
+        if retry is not None:
+            within_bounds("retry", retry)
         self.queue = queue
         self.queues = _names(queues)
         self.concurrency = concurrency

@@ -277,6 +277,8 @@ BAD = [
     ("delay", lambda queue: queue.submit("greet", {}, delay=-1)),
     ("ttl", lambda queue: queue.submit("greet", {}, ttl=1, expires_at=datetime(2030, 1, 1, tzinfo=UTC))),
     ("slot", lambda queue: queue.submit("greet", {}, slot="no pair")),
+    ("headers", lambda queue: queue.submit("greet", {}, headers={"a": "b" * 20_000})),
+    ("max_attempts", lambda queue: queue.submit("greet", {}, max_attempts=2**70)),
     ("colour", lambda queue: queue.submit("greet", {}, colour="red")),
     ("delay", lambda queue: queue.submit_many([("greet", 1), ("greet", 2, {"delay": -1})])),
 ]
