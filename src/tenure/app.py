@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import Any, Generic, Self, TypeVar, Unpack, overload
+from collections.abc import Callable, Iterable, Sequence
+from datetime import timedelta
+from typing import Any, Generic, Protocol, Self, TypeVar, Unpack, overload
 
 import msgspec
 
@@ -17,7 +18,7 @@ from tenure.stores import separated
 from tenure.submission import SubmitOptions, with_own
 from tenure.task import Task
 from tenure.worker import Worker
-from tenure.worker.handlers import INHERIT, Executor, Handler, make_handler
+from tenure.worker.handlers import INHERIT, Executor, Handler, make_handler, name_of
 
 Input = TypeVar("Input")
 Output = TypeVar("Output")
@@ -48,7 +49,7 @@ class TaskFunction(Generic[Input, Output]):
         return await queue.submit(self.type, checked, connection=connection, **with_own(self._options, options))
 
     async def submit_many(
-        self, inputs: list[Input], *, connection: Any = None, **options: Unpack[SubmitOptions]
+        self, inputs: Iterable[Input], *, connection: Any = None, **options: Unpack[SubmitOptions]
     ) -> list[Task]:
         """Submit a task for each input, in one batch."""
         queue = await self.app.queue()
@@ -68,6 +69,17 @@ class TaskFunction(Generic[Input, Output]):
 
     def __repr__(self) -> str:
         return f"<task {self.type!r}>"
+
+
+class MakesTask(Protocol):
+    """What `app.task` with options returns: it makes a function or a handler class a task."""
+
+    @overload
+    def __call__(self, handler: type[Any], /) -> TaskFunction[Any, Any]: ...
+    @overload
+    def __call__(self, function: Callable[[Input], Output], /) -> TaskFunction[Input, Output]: ...
+    @overload
+    def __call__(self, function: Callable[[Input, Any], Output], /) -> TaskFunction[Input, Output]: ...
 
 
 class Tenure:
@@ -90,6 +102,8 @@ class Tenure:
         self._connecting: asyncio.Future[Queue] | None = None
 
     @overload
+    def task(self, handler: type[Any], /) -> TaskFunction[Any, Any]: ...
+    @overload
     def task(self, function: Callable[[Input], Output], /) -> TaskFunction[Input, Output]: ...
     @overload
     def task(self, function: Callable[[Input, Any], Output], /) -> TaskFunction[Input, Output]: ...
@@ -99,17 +113,17 @@ class Tenure:
         type: str | None = None,
         /,
         *,
-        timeout: float | None = None,
+        timeout: float | timedelta | None = None,
         retry: RetryPolicy | None = INHERIT,
         executor: Executor | None = None,
         options: SubmitOptions | None = None,
-    ) -> Callable[[Callable[..., Output]], TaskFunction[Any, Output]]: ...
+    ) -> MakesTask: ...
     def task(
         self,
         function: Any = None,
         /,
         *,
-        timeout: float | None = None,
+        timeout: float | timedelta | None = None,
         retry: RetryPolicy | None = INHERIT,
         executor: Executor | None = None,
         options: SubmitOptions | None = None,
@@ -120,7 +134,7 @@ class Tenure:
         """
 
         def make(target: Any, name: str | None = None) -> TaskFunction[Any, Any]:
-            type_ = str(name or getattr(target, "job_type", None) or getattr(target, "__name__", ""))
+            type_ = name or name_of(target)
             if type_ in self.tasks:
                 msg = f"The type {type_!r} already has a handler. Each type has one."
                 raise InvalidHandler(msg)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -210,17 +211,19 @@ class RescheduleError(Exception):
     60
     """
 
-    def __init__(self, delay_seconds: float = 0, extend_expiration_seconds: float = 0) -> None:
-        for name, value in (
-            ("delay_seconds", delay_seconds),
-            ("extend_expiration_seconds", extend_expiration_seconds),
-        ):
-            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= sys.float_info.max:
-                msg = f"{name}={value!r} must be a number of seconds, zero or more."
-                raise InvalidInput(msg)
-        super().__init__(f"run again in {delay_seconds:g} s")
-        self.delay_seconds = delay_seconds
-        self.extend_expiration_seconds = extend_expiration_seconds
+    def __init__(self, delay_seconds: float | timedelta = 0, extend_expiration_seconds: float | timedelta = 0) -> None:
+        self.delay_seconds = _seconds("delay_seconds", delay_seconds)
+        self.extend_expiration_seconds = _seconds("extend_expiration_seconds", extend_expiration_seconds)
+        super().__init__(f"run again in {self.delay_seconds:g} s")
+
+
+def _seconds(name: str, value: float | timedelta) -> float:
+    seconds = value.total_seconds() if isinstance(value, timedelta) else value
+    number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    if not number or not 0 <= seconds <= sys.float_info.max:
+        msg = f"{name}={value!r} must be a number of seconds or a timedelta, zero or more."
+        raise InvalidInput(msg)
+    return seconds
 
 
 def one_of(what: str, value: object, known: Sequence[str]) -> str:

@@ -326,7 +326,8 @@ def _tags(field: str, value: object) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_name(field, tag) for tag in value))
 
 
-def _timeout(field: str, value: Any) -> float:
+def timeout_seconds(field: str, value: Any) -> float:
+    """How long an attempt may take, of the word for it."""
     duration = times.seconds(value, field).total_seconds()
     if not duration:
         msg = f"{field}={value!r} would end every attempt before it began. Give more than zero seconds."
@@ -359,7 +360,7 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "tags": _tags,
     "max_attempts": _count,
     "retry": _policy,
-    "timeout": _timeout,
+    "timeout": timeout_seconds,
     "max_reschedules": _count,
     "headers": _headers,
 }

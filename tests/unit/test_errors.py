@@ -1,6 +1,7 @@
 """One tree of errors, each with what happened and what to do."""
 
 import math
+from datetime import timedelta
 
 import pytest
 
@@ -177,13 +178,18 @@ def test_a_reschedule_names_its_delay():
     assert str(error) == "run again in 60 s"
 
 
+def test_a_reschedule_takes_durations_like_every_other_call():
+    error = RescheduleError(delay_seconds=timedelta(minutes=1), extend_expiration_seconds=timedelta(seconds=0.5))
+    assert (error.delay_seconds, error.extend_expiration_seconds) == (60, 0.5)
+
+
 def test_a_reschedule_is_at_once_unless_told():
     error = RescheduleError()
     assert (error.delay_seconds, error.extend_expiration_seconds) == (0, 0)
 
 
 @pytest.mark.parametrize("field", ["delay_seconds", "extend_expiration_seconds"])
-@pytest.mark.parametrize("value", [-1, -0.5, math.nan, math.inf, True, "60", None, 10**400])
+@pytest.mark.parametrize("value", [-1, -0.5, math.nan, math.inf, True, "60", None, 10**400, timedelta(-1)])
 def test_a_reschedule_refuses_what_is_no_time(field, value):
     with pytest.raises(InvalidInput) as refusal:
         RescheduleError(**{field: value})

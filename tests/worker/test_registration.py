@@ -1,14 +1,17 @@
 """What is wrong with a handler is said when it is registered, and the message shows how to write it."""
 
+import abc
 import functools
 import inspect
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tenure import BaseJobHandler, InvalidHandler, InvalidInput, RetryPolicy, TenureError, Worker
+from tenure import BaseJobHandler, InvalidHandler, InvalidInput, RetryPolicy, Tenure, TenureError, Worker
 from tenure.queue import Queue
 from tenure.stores.memory import MemoryStore
+from tenure.worker.handlers import make_handler
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -80,6 +83,109 @@ def test_a_class_that_cannot_serve_is_refused(worker, handler):
 def test_a_class_whose_method_takes_no_payload_is_refused(worker):
     with pytest.raises(InvalidHandler, match="HandlesNothing"):
         worker.register(HandlesNothing, "job")
+
+
+class NeedsArguments(BaseJobHandler):
+    def __init__(self, mailer): ...
+    def handle(self, payload): ...
+
+
+class Abstract(BaseJobHandler, abc.ABC):
+    def handle(self, payload): ...
+    @abc.abstractmethod
+    def send(self): ...
+
+
+class NoClassMethod(BaseJobHandler):
+    def payload_model(self):
+        return dict
+
+    def handle(self, payload): ...
+
+
+class RaisingModel(BaseJobHandler):
+    @classmethod
+    def payload_model(cls):
+        raise ValueError("no model today")
+
+    def handle(self, payload): ...
+
+
+class Yields(BaseJobHandler):
+    def handle(self, payload):
+        yield payload
+
+
+@pytest.mark.parametrize(
+    ("handler", "words"),
+    [
+        (NeedsArguments, "each attempt makes one as NeedsArguments(), and missing a required argument: 'mailer'"),
+        (Abstract, "it is abstract. Define send."),
+        (NoClassMethod, "NoClassMethod.payload_model() raised TypeError"),
+        (RaisingModel, "RaisingModel.payload_model() raised ValueError: no model today. Make it a classmethod"),
+        (Yields, "is a generator, which would never be run"),
+    ],
+)
+def test_a_class_that_no_attempt_could_use_is_refused_now(worker, handler, words):
+    with pytest.raises(InvalidHandler) as refused:
+        worker.register(handler, "job")
+    assert words in str(refused.value)
+
+
+class WithDefaults(BaseJobHandler):
+    def __init__(self, retries=3): ...
+    def handle(self, payload): ...
+
+
+class Untold(BaseJobHandler):
+    __signature__ = "nothing that Python could read"
+
+    def handle(self, payload): ...
+
+
+@pytest.mark.parametrize("handler", [WithDefaults, Untold])
+def test_a_class_that_can_be_made_without_arguments_serves(worker, handler):
+    worker.register(handler)
+    assert worker.types == (handler.__name__,)
+
+
+def test_without_parentheses_the_name_of_the_function_is_the_type(worker):
+    @worker.task
+    async def greet(input): ...
+
+    @worker.task
+    class Remind(BaseJobHandler):
+        job_type = "remind"
+
+        def handle(self, payload): ...
+
+    assert inspect.iscoroutinefunction(greet)
+    assert Remind.job_type == "remind"
+    assert worker.types == ("greet", "remind")
+
+
+def test_a_worker_takes_handlers_that_were_made_before_and_tasks_of_an_application():
+    app = Tenure("memory://")
+
+    @app.task
+    def from_app(input): ...
+
+    made = make_handler("made", with_input)
+    worker = Worker(Queue(MemoryStore()), handlers=[from_app, made])
+    assert worker._handlers == {"from_app": from_app.handler, "made": made}
+    with pytest.raises(InvalidHandler, match="'made' already has a handler"):
+        worker.add(made)
+
+
+@pytest.mark.parametrize("handlers", [[lambda _: None], [BaseJobHandler], ["greet"]])
+def test_what_is_no_handler_is_refused_by_a_worker(handlers):
+    with pytest.raises(InvalidHandler, match=r"is no handler that was made before.*worker\.register"):
+        Worker(Queue(MemoryStore()), handlers=handlers)
+
+
+def test_a_timeout_may_be_a_timedelta(worker):
+    worker.task("job", timeout=timedelta(minutes=1))(with_input)
+    assert worker._handlers["job"].timeout == 60.0
 
 
 def with_input(input): ...
@@ -173,6 +279,7 @@ def test_a_handler_without_a_name_needs_a_type(worker):
     ("settings", "words"),
     [
         ({"timeout": 0}, "timeout=0"),
+        ({"timeout": timedelta(seconds=-1)}, "'job' has timeout=datetime"),
         ({"timeout": -1}, "timeout=-1"),
         ({"timeout": "soon"}, "timeout='soon'"),
         ({"timeout": True}, "timeout=True"),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 import inspect
-import math
 import sys
 import typing
 from collections.abc import Callable
-from typing import Any, Literal
+from datetime import timedelta
+from typing import Any, Literal, Protocol
 
 import msgspec
 import pydantic
@@ -17,6 +17,7 @@ import typing_extensions
 from tenure import payload
 from tenure.errors import InvalidHandler, InvalidInput, one_of
 from tenure.retry import RetryPolicy, within_bounds
+from tenure.submission import timeout_seconds
 
 Executor = Literal["async", "thread", "process"]
 EXECUTORS = ("async", "thread", "process")
@@ -64,11 +65,37 @@ class Handler(msgspec.Struct, frozen=True):
         return payload.from_json(raw) if self.adapter is None else self.adapter.validator.validate_json(bytes(raw))
 
 
+class HoldsHandler(Protocol):
+    """What an application makes of a function: it brings its handler along."""
+
+    @property
+    def handler(self) -> Handler:
+        """The handler."""
+
+
+def name_of(handler: Any) -> str:
+    """The type that a handler has if nobody gives it another: its `job_type`, or its own name."""
+    name = getattr(handler, "job_type", None) or getattr(handler, "__name__", None)
+    if name is None:
+        msg = f"{handler!r} has no name. Say which type it handles, as in register(handler, 'my_type')."
+        raise InvalidHandler(msg)
+    return str(name)
+
+
+def made_handler(handler: Handler | HoldsHandler) -> Handler:
+    """A handler that was made before, or that of a task of an application."""
+    made = getattr(handler, "handler", handler)
+    if not isinstance(made, Handler):
+        msg = f"{handler!r} is no handler that was made before. Register functions and classes: worker.register({handler!r})."
+        raise InvalidHandler(msg)
+    return made
+
+
 def make_handler(
     type_: str,
     function: Any,
     *,
-    timeout: float | None = None,
+    timeout: float | timedelta | None = None,
     retry: RetryPolicy | None = INHERIT,
     executor: Executor | None = None,
 ) -> Handler:
@@ -76,10 +103,11 @@ def make_handler(
     if not isinstance(type_, str) or not type_:
         msg = f"The type of a task must be a string with at least one character, not {type_!r}."
         raise InvalidHandler(msg)
-    number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
-    if timeout is not None and not (number and 0 < timeout < math.inf):
-        msg = f"The handler of {type_!r} has timeout={timeout!r}; give more than zero seconds."
-        raise InvalidInput(msg)
+    try:
+        seconds = None if timeout is None else timeout_seconds("timeout", timeout)
+    except InvalidInput as error:
+        msg = f"The handler of {type_!r} has timeout={timeout!r}: {error}"
+        raise InvalidInput(msg) from None
     if retry is not None and retry is not INHERIT and not isinstance(retry, RetryPolicy):
         msg = f"The handler of {type_!r} has retry={retry!r}; give a RetryPolicy, or None for a single attempt."  # type: ignore[unreachable]
         raise InvalidInput(msg)
@@ -97,7 +125,7 @@ def make_handler(
         takes_context=takes_context,
         executor=executor,
         adapter=_adapter(type_, annotation),
-        timeout=timeout,
+        timeout=seconds,
         retry=retry,
     )
 
@@ -106,9 +134,7 @@ def _look_at_function(type_: str, function: Any) -> tuple[Any, bool, bool]:
     if not callable(function):
         msg = f"The handler of {type_!r} is {function!r}, which cannot be called. {EXAMPLE}"
         raise InvalidHandler(msg)
-    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        msg = f"The handler of {type_!r} is a generator, which would never be run: return the result, do not yield it. {EXAMPLE}"
-        raise InvalidHandler(msg)
+    _refuse_generator(type_, function)
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except ValueError:
@@ -127,6 +153,8 @@ def _look_at_class(type_: str, handler: type) -> tuple[Callable[..., Any], Any, 
             "and a method handle(self, payload). Derive it from tenure.BaseJobHandler."
         )
         raise InvalidHandler(msg)
+    _refuse_generator(type_, handle)
+    _check_construction(type_, handler)
     parameters = list(inspect.signature(handle).parameters.values())[1:]
     takes_context = _takes_context(type_, handle, parameters)
     is_async = inspect.iscoroutinefunction(handle)
@@ -137,7 +165,45 @@ def _look_at_class(type_: str, handler: type) -> tuple[Callable[..., Any], Any, 
     async def run_async(*arguments: Any) -> Any:
         return await handle(handler(), *arguments)
 
-    return (run_async if is_async else run), model(), takes_context, is_async
+    return (run_async if is_async else run), _payload_model(type_, handler), takes_context, is_async
+
+
+def _check_construction(type_: str, handler: Any) -> None:
+    try:
+        signature = inspect.signature(handler)
+    except (ValueError, TypeError):
+        # Python does not tell what it needs.
+        return
+    try:
+        signature.bind()
+    except TypeError as error:
+        msg = (
+            f"{handler.__name__} cannot handle {type_!r}: each attempt makes one as {handler.__name__}(), and {error}."
+        )
+        raise InvalidHandler(msg) from None
+    if inspect.isabstract(handler):
+        missing = ", ".join(sorted(handler.__abstractmethods__))
+        msg = (
+            f"{handler.__name__} cannot handle {type_!r}: each attempt makes one, and it is abstract. Define {missing}."
+        )
+        raise InvalidHandler(msg)
+
+
+def _payload_model(type_: str, handler: Any) -> Any:
+    try:
+        return handler.payload_model()
+    except Exception as error:
+        msg = (
+            f"{handler.__name__} cannot handle {type_!r}: {handler.__name__}.payload_model() raised "
+            f"{type(error).__name__}: {error}. Make it a classmethod that returns the type of the payload."
+        )
+        raise InvalidHandler(msg) from error
+
+
+def _refuse_generator(type_: str, function: Any) -> None:
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        msg = f"The handler of {type_!r} is a generator, which would never be run: return the result, do not yield it. {EXAMPLE}"
+        raise InvalidHandler(msg)
 
 
 def _takes_context(type_: str, function: Any, parameters: list[inspect.Parameter]) -> bool:

@@ -9,7 +9,7 @@ import secrets
 import socket
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 from tenure import times
 from tenure.errors import InvalidHandler, InvalidInput
@@ -17,7 +17,7 @@ from tenure.queue import Queue
 from tenure.retry import RetryPolicy, within_bounds
 from tenure.sweeper import DEFAULT_RETENTION, Retention, Sweeper
 from tenure.worker.attempt import Middleware
-from tenure.worker.handlers import INHERIT, Executor, Handler, make_handler
+from tenure.worker.handlers import INHERIT, Executor, Handler, HoldsHandler, made_handler, make_handler, name_of
 from tenure.worker.run import Run
 
 log = logging.getLogger("tenure.worker")
@@ -49,7 +49,7 @@ class Worker:
         cancel_grace: float = 1.0,
         sweep_interval: float | None = None,
         retention: Retention = DEFAULT_RETENTION,
-        handlers: Iterable[Handler] = (),
+        handlers: Iterable[Handler | HoldsHandler] = (),
     ) -> None:
         if isinstance(concurrency, bool) or not isinstance(concurrency, int) or concurrency < 1:
             msg = f"concurrency={concurrency!r} must be a whole number, at least 1."
@@ -71,22 +71,40 @@ class Worker:
         sweep_interval = queue.store.sweep_interval if sweep_interval is None else sweep_interval
         self.sweep_interval = _positive("sweep_interval", sweep_interval).total_seconds()
         self._sweeper = Sweeper(queue.store, retention, queue.events)
-        self._handlers = {handler.type: handler for handler in handlers}
+        self._handlers: dict[str, Handler] = {}
+        for handler in handlers:
+            self.add(handler)
         self._middleware: list[Middleware] = []
         self._hooks: dict[str, list[Hook]] = {"startup": [], "shutdown": [], "success": [], "error": []}
         self._run: Run | None = None
 
     # -- handlers
 
+    @overload
+    def task(self, function: F, /) -> F: ...
+    @overload
     def task(
         self,
-        type: str,  # noqa: A002 - the contract's names
+        type: str,
         *,
-        timeout: float | None = None,
+        timeout: float | timedelta | None = None,
         retry: RetryPolicy | None = INHERIT,
         executor: Executor | None = None,
-    ) -> Callable[[F], F]:
-        """Register a function for a type: `@worker.task("send_reminder", timeout=30)`."""
+    ) -> Callable[[F], F]: ...
+    def task(
+        self,
+        type: Any,  # noqa: A002 - the contract's names
+        *,
+        timeout: float | timedelta | None = None,
+        retry: RetryPolicy | None = INHERIT,
+        executor: Executor | None = None,
+    ) -> Any:
+        """Register a function for a type: `@worker.task("send_reminder", timeout=30)`.
+
+        As `@worker.task` alone, the type is the name of the function.
+        """
+        if callable(type):
+            return self.register(type)
 
         def register(function: F) -> F:
             self.add(make_handler(type, function, timeout=timeout, retry=retry, executor=executor))
@@ -95,20 +113,17 @@ class Worker:
         return register
 
     def register(self, handler: Any, type: str | None = None, **settings: Any) -> Any:  # noqa: A002
-        """Register a handler class or function; the type is its `job_type`, or the given one, or its name."""
-        name = type or getattr(handler, "job_type", None) or getattr(handler, "__name__", None)
-        if name is None:
-            msg = f"{handler!r} has no name. Say which type it handles: register(handler, 'my_type')."
-            raise InvalidHandler(msg)
-        self.add(make_handler(name, handler, **settings))
+        """Register a handler class or function; the type is the given one, or its `job_type`, or its name."""
+        self.add(make_handler(type or name_of(handler), handler, **settings))
         return handler
 
-    def add(self, handler: Handler) -> None:
-        """Register a handler that was made before."""
-        if handler.type in self._handlers:
-            msg = f"The type {handler.type!r} already has a handler. Each type has one."
+    def add(self, handler: Handler | HoldsHandler) -> None:
+        """Register a handler that was made before, or a task of an application."""
+        made = made_handler(handler)
+        if made.type in self._handlers:
+            msg = f"The type {made.type!r} already has a handler. Each type has one."
             raise InvalidHandler(msg)
-        self._handlers[handler.type] = handler
+        self._handlers[made.type] = made
 
     @property
     def types(self) -> tuple[str, ...]:
