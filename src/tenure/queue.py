@@ -312,8 +312,10 @@ class Queue:
                 query = msgspec.structs.replace(query, cursor=page.cursor)
         return None
 
-    async def result(self, task_id: str, timeout: float | None = None) -> Any:
+    async def result(self, task_id: str, timeout: float | timedelta | None = None) -> Any:
         """Wait for the end of a task and return its output."""
+        if isinstance(timeout, timedelta):
+            timeout = timeout.total_seconds()
         loop = asyncio.get_running_loop()
         deadline = None if timeout is None else loop.time() + timeout
         while True:

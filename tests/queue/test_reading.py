@@ -53,7 +53,7 @@ async def test_there_is_no_result_of_a_task_that_did_not_succeed(queue, run, clo
         await queue.result("nobody")
 
 
-@pytest.mark.parametrize("timeout", [0, 0.01])
+@pytest.mark.parametrize("timeout", [0, 0.01, timedelta(milliseconds=10)])
 async def test_patience_for_a_result_ends(queue, timeout):
     task = await queue.submit("job", 1)
     with pytest.raises(ResultTimeout, match="still pending after"):

@@ -64,7 +64,7 @@ async def use(queue: Queue) -> None:
     await queue.submit_many(batch)
     await queue.submit_many([("ship", {"number": 1}), ("ship", Order(number=2), {"priority": 5})], ttl=5)
 
-    worker = Worker(queue, handlers=app.tasks.values())
+    worker = Worker(queue, handlers=app.tasks.values(), grace=timedelta(minutes=1), poll=timedelta(seconds=1))
     worker.add(ship)
 
     @worker.task
