@@ -11,7 +11,24 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-class TenureError(Exception):
+class _Portable(Exception):
+    """Comes back from another process as it was: type, message and attributes.
+
+    Python would call the class again with the finished message, and ours want the values it was made from.
+    """
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _brought_back, (type(self), self.args, self.__dict__)
+
+
+def _brought_back(kind: type[_Portable], words: tuple[Any, ...], attributes: dict[str, Any]) -> _Portable:
+    error = kind.__new__(kind, *words)
+    super(_Portable, error).__init__(*words)
+    error.__dict__.update(attributes)
+    return error
+
+
+class TenureError(_Portable):
     """Everything that Tenure raises on purpose."""
 
 
@@ -203,7 +220,7 @@ class PermanentError(Exception):
 Unrecoverable = PermanentError
 
 
-class RescheduleError(Exception):
+class RescheduleError(_Portable):
     """Raise it in a handler to run again later without spending an attempt.
 
     >>> error = RescheduleError(delay_seconds=60, extend_expiration_seconds=120)

@@ -1,6 +1,9 @@
 """One tree of errors, each with what happened and what to do."""
 
+import copy
 import math
+import pickle
+import traceback
 from datetime import timedelta
 
 import pytest
@@ -205,3 +208,53 @@ def test_a_batch_that_was_stored_in_part_names_what_is_there():
     assert str(error).startswith("Of a batch of 3 tasks, 1 were stored for certain")
     assert [task.id for task in error.created] == ["t1"]
     assert isinstance(error, errors.StoreUnavailable)
+
+
+MADE_FROM = {
+    errors.MissingExtra: ("A postgresql store", "postgres"),
+    errors.TaskNotFound: ("t1",),
+    errors.TransitionRefused: ("t1", "failed"),
+    errors.LeaseLost: ("t1", 3, "running", 4),
+    errors.IdempotencyConflict: ("key", "t1", "scope", "type"),
+    errors.ConcurrentChange: ("t1",),
+    errors.ResultTimeout: ("t1", "running", 2.5),
+    errors.TaskUnsuccessful: ("t1", "failed", "boom"),
+    errors.PartlySubmitted: ([pending(id="t1")], 3, "the second store is away."),
+    errors.DamagedRecord: ("t1", "truncated", "reservation"),
+    errors.RescheduleError: (60, 1.5),
+}
+"""What the classes that make their own message are made from; all others are given theirs."""
+
+
+def example(kind):
+    values = next((MADE_FROM[each] for each in kind.__mro__ if each in MADE_FROM), ("What happened.",))
+    return kind(*values)
+
+
+EVERY_ERROR = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, Exception)]
+
+
+@pytest.mark.parametrize("kind", EVERY_ERROR)
+@pytest.mark.parametrize("travel", [lambda error: pickle.loads(pickle.dumps(error)), copy.copy], ids=["pickle", "copy"])
+def test_an_error_comes_back_from_another_process_as_it_was(kind, travel):
+    error = example(kind)
+    error.add_note("seen by the night shift")
+    back = travel(error)
+    assert type(back) is kind
+    assert back is not error
+    assert traceback.format_exception_only(back) == traceback.format_exception_only(error)
+    assert (back.args, vars(back)) == (error.args, vars(error))
+    assert getattr(back, "msg", None) == getattr(error, "msg", None)
+
+
+class TooManyLetters(errors.InvalidInput):
+    """An error of an application's own."""
+
+    def __init__(self, count, *, limit):
+        super().__init__(f"{count} letters are more than {limit}.")
+        self.count, self.limit = count, limit
+
+
+def test_an_error_of_an_application_comes_back_too():
+    back = pickle.loads(pickle.dumps(TooManyLetters(3, limit=2)))
+    assert (str(back), back.count, back.limit) == ("3 letters are more than 2.", 3, 2)
