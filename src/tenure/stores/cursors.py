@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
 
 from tenure.errors import InvalidInput
 
 TASKS, STONES, RESERVATIONS = "tasks", "stones", "reservations"
 """The kinds of records of a dump, in that order."""
 FOLLOWING = {TASKS: STONES, STONES: RESERVATIONS, RESERVATIONS: None}
+
+Number = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+"""A number that a database can hold."""
 
 
 def not_of_a_listing(cursor: str) -> InvalidInput:

@@ -39,7 +39,7 @@ from tenure.submission import Submission
 from tenure.task import OPEN, Task, TaskStatus
 
 replace = msgspec.structs.replace
-_RANK = re.compile(r"\S* \d{20}")
+_RANK = re.compile(r"(\S*) \d{20}")
 
 
 def _machine_time() -> datetime:
@@ -181,7 +181,7 @@ class MemoryStore(Store):
         with self._lock:
             found = sorted((self._rank(task, query), task.id) for task in self._tasks.values() if matches(task, query))
             if query.cursor is not None:
-                cursor = _read_cursor(query.cursor)
+                cursor = _read_cursor(query.cursor, by_end=query.status is not None and query.status.ended)
                 found = [entry for entry in found if (entry[0] > cursor if query.oldest else entry[0] < cursor)]
             if not query.oldest:
                 found.reverse()
@@ -352,7 +352,8 @@ def _with_renewal(after: Task, stored: Task) -> Task:
     return replace(after, lease_expires_at=lease_end, progress=stored.progress)
 
 
-def _read_cursor(cursor: str) -> str:
-    if _RANK.fullmatch(cursor) is None:
+def _read_cursor(cursor: str, *, by_end: bool) -> str:
+    found = _RANK.fullmatch(cursor)
+    if found is None or bool(found[1]) != by_end:
         raise not_of_a_listing(cursor)
     return cursor

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime
 from typing import Any
 
 import msgspec
 
 from tenure.errors import DamagedRecord
 from tenure.stores.base import Page, Query
-from tenure.stores.cursors import not_of_a_listing
+from tenure.stores.cursors import Number, not_of_a_listing
 from tenure.stores.postgres.records import DAMAGED, Database, column, in_schema, key_column, load, log
 from tenure.task import TaskStatus
+from tenure.times import Moment, utc
 
 _COLUMNS = (
     "id, record, version, lease_expires_at, progress, worker_id, claimed_at, policy_max, seq, ended_at"
@@ -76,8 +76,8 @@ def _statement(query: Query, *, by_end: bool) -> tuple[str, list[Any]]:
 def _read_cursor(cursor: str, *, by_end: bool) -> list[Any]:
     try:
         if by_end:
-            moment, seq = msgspec.json.decode(cursor, type=tuple[datetime, int])
-            return [moment, seq]
-        return list(msgspec.json.decode(cursor, type=tuple[int]))
-    except msgspec.MsgspecError:
+            moment, seq = msgspec.json.decode(cursor, type=tuple[Moment, Number])
+            return [utc(moment), seq]
+        return list(msgspec.json.decode(cursor, type=tuple[Number]))
+    except (msgspec.MsgspecError, OverflowError):
         raise not_of_a_listing(cursor) from None

@@ -27,7 +27,11 @@ class Finding:
         self._shelves, self._packs = shelves, packs
 
     async def find(self, query: Query) -> Page:
-        after = None if query.cursor is None else _read_cursor(query.cursor)
+        after = (
+            None
+            if query.cursor is None
+            else _read_cursor(query.cursor, by_end=query.status is not None and query.status.ended)
+        )
         segments = await self._shelves.everything()
         hot = {entry.task.id for segment in segments for entry in segment.tasks()}
         found = _best(_passing(segments, query, after), query)
@@ -99,8 +103,8 @@ def _bound(known: Known, query: Query) -> Rank:
     return 0, summary.orders[end]
 
 
-def _read_cursor(cursor: str) -> Rank:
+def _read_cursor(cursor: str, *, by_end: bool) -> Rank:
     found = _CURSOR.fullmatch(cursor)
-    if found is None:
+    if found is None or bool(int(found[1])) != by_end:
         raise not_of_a_listing(cursor)
     return int(found[1]), int(found[2])

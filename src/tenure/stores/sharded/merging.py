@@ -48,6 +48,8 @@ class Listing:
     async def page(self, shards: Sequence[Shard], text: str | None) -> Page:
         """The next page of those that can be reached."""
         cursor = read_cursor(text, len(shards))
+        if text is not None and cursor.last is not None and bool(cursor.last[0]) != self.by_end:
+            raise not_of_a_listing(text)
         taken, following = self._merge(cursor, await those_there(shards, lambda shard: self._read(shard, cursor)))
         return Page(taken, None if following.done else encode_cursor(following))
 

@@ -10,7 +10,7 @@ import msgspec
 
 from tenure.errors import DamagedRecord
 from tenure.stores.base import Page, Query
-from tenure.stores.cursors import not_of_a_listing
+from tenure.stores.cursors import Number, not_of_a_listing
 from tenure.stores.sqlite.records import COLUMNS, DAMAGED, ENDED_AT, load, log
 from tenure.task import TaskStatus
 from tenure.times import to_micros
@@ -77,7 +77,7 @@ def _conditions(query: Query) -> tuple[list[str], list[Any]]:
 
 def _read_cursor(cursor: str, size: int) -> list[int]:
     try:
-        numbers = msgspec.json.decode(cursor, type=list[int])
+        numbers = msgspec.json.decode(cursor, type=list[Number])
     except msgspec.MsgspecError:
         numbers = []
     if len(numbers) != size:

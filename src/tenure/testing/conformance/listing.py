@@ -1,5 +1,7 @@
 """Listings and counts: every filter before the limit, pages that stay in step, figures that agree."""
 
+import contextlib
+import re
 from collections import Counter
 from datetime import timedelta
 
@@ -199,17 +201,36 @@ async def test_a_walk_from_the_oldest_meets_what_was_submitted_after_the_newest_
 
 
 @pytest.mark.parametrize("status", [None, "pending", "completed"])
-@pytest.mark.parametrize("cursor", ["nonsense", "", "[]", "☕"])
+@pytest.mark.parametrize("cursor", ["nonsense", "", "[]", "☕", "\ud800", 5])
 async def test_a_cursor_that_no_page_gave_is_refused(queue, status, cursor):
     await queue.submit("greet")
     with pytest.raises(InvalidInput, match="cursor"):
         await queue.list(status, cursor=cursor)
 
 
+async def test_a_cursor_of_a_listing_in_another_order_is_refused(queue):
+    tasks = await queue.submit_many([("greet", number) for number in range(4)])
+    await queue.cancel_many(ids(tasks[:2]))
+    by_end, by_submit = (await queue.list("cancelled", limit=1)).cursor, (await queue.list(limit=1)).cursor
+    for status, cursor in ((None, by_end), ("pending", by_end), ("cancelled", by_submit)):
+        with pytest.raises(InvalidInput, match="no cursor of this listing"):
+            await queue.list(status, cursor=cursor)
+
+
+@pytest.mark.parametrize("status", [None, "cancelled"])
+async def test_a_cursor_with_numbers_that_no_store_can_hold_breaks_nothing(queue, status):
+    tasks = await queue.submit_many([("greet", number) for number in range(4)])
+    await queue.cancel_many(ids(tasks[:2]))
+    cursor = (await queue.list(status, limit=1)).cursor
+    for digits in (r"\d+", r"\d+(?=\D*$)"):
+        with contextlib.suppress(InvalidInput):
+            assert (await queue.list(status, cursor=re.sub(digits, "9" * 30, cursor))).cursor is None
+
+
 async def test_a_limit_of_zero_lists_nothing_and_a_bad_one_is_refused(queue):
     await queue.submit("greet")
     assert (await queue.list(limit=0)).tasks == []
-    for limit in (-1, 1.5, True, "1"):
+    for limit in (-1, 1.5, True, "1", 2**70):
         with pytest.raises(InvalidInput, match="limit"):
             await queue.list(limit=limit)
 
