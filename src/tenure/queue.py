@@ -12,8 +12,9 @@ from typing import Any, NamedTuple, Self, Unpack
 
 import msgspec
 
-from tenure import lifecycle, times
+from tenure import arguments, lifecycle, times
 from tenure.batching import Batcher
+from tenure.changing import TRIES, Changing, Outcome, Rule
 from tenure.errors import (
     CannotPurge,
     ConcurrentChange,
@@ -30,7 +31,7 @@ from tenure.explain import why_not_running
 from tenure.observe.events import Events, Subscriber
 from tenure.observe.timing import TimedStore, timed
 from tenure.stores import open_store, separated
-from tenure.stores.base import PAUSE, WORKER, Change, Note, Page, Query, Store, paused_queues
+from tenure.stores.base import PAUSE, WORKER, Note, Page, Query, Store, paused_queues
 from tenure.submission import Form, Submission, SubmitOptions, with_own
 from tenure.task import Event, Task, TaskStatus
 from tenure.words import narrowed
@@ -42,7 +43,8 @@ WORKER_SILENCE = timedelta(seconds=60)
 CLOCK_TOLERANCE = timedelta(milliseconds=10)
 """Clocks of two parts of a store that differ by less count as one."""
 
-_TRIES = 100
+LISTED_LIMIT = 1_000_000_000
+"""More tasks than one page can hold, and a number that every store can count to."""
 
 Answer = Task | IdempotencyConflict | DamagedRecord
 """What comes of a submission."""
@@ -149,6 +151,9 @@ class Queue:
         Each task is `(type, input)` or `(type, input, {its own options})`; options given as
         keywords hold for all of them. `connection` is as in `submit`.
         """
+        if not isinstance(tasks, Iterable):
+            msg = f"tasks={arguments.shown(tasks)} must be a list of (type, input) or (type, input, options)."  # type: ignore[unreachable]
+            raise InvalidInput(msg)
         if not self.events.submit_watchers:
             return await self._submit_many(tasks, connection, options)
         tasks = list(tasks)
@@ -163,7 +168,7 @@ class Queue:
         submissions = []
         for task in tasks:
             if not isinstance(task, (tuple, list)) or len(task) not in (2, 3):
-                msg = f"submit_many takes (type, input) or (type, input, options) for each task, not {task!r}."
+                msg = f"submit_many takes (type, input) or (type, input, options) for each task, not {arguments.shown(task)}."
                 raise InvalidInput(msg)
             form = common if len(task) == 2 else Form.read(with_own(options, task[2]), now)
             submission = form.fill(task[0], task[1], self.store.size_limit)
@@ -220,7 +225,7 @@ class Queue:
 
     async def get(self, task_id: str) -> Task | None:
         """The task with this id, or None."""
-        (task,) = await self.store.get([task_id])
+        (task,) = await self.store.get([arguments.name("task_id", task_id)])
         return task
 
     async def list(
@@ -240,14 +245,18 @@ class Queue:
 
         `status` takes every word of the contract: also `scheduled`, `retrying`, `ready`, `dlq`, `in_progress`…
         """
-        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:
-            msg = f"limit={limit!r} must be a whole number, zero or more."
-            raise InvalidInput(msg)
+        optional = arguments.optional
         now = await self.store.now()
-        created_before = None if older_than is None else times.before(now, times.seconds(older_than, "older_than"))
         query = Query(
-            type=type, queue=queue, tag=tag, worker_id=worker, created_before=created_before, limit=limit, cursor=cursor
+            type=optional(arguments.name, "type", type),
+            queue=optional(arguments.name, "queue", queue),
+            tag=optional(arguments.name, "tag", tag),
+            worker_id=optional(arguments.text, "worker", worker),
+            created_before=None if older_than is None else times.before(now, times.seconds(older_than, "older_than")),
+            limit=arguments.count("limit", limit, LISTED_LIMIT),
+            cursor=optional(arguments.words, "cursor", cursor),
         )
+        error_contains = optional(arguments.words, "error_contains", error_contains)
         if status is not None:
             query = narrowed(query, status, now)
         if limit == 0:
@@ -314,10 +323,9 @@ class Queue:
 
     async def result(self, task_id: str, timeout: float | timedelta | None = None) -> Any:
         """Wait for the end of a task and return its output."""
-        if isinstance(timeout, timedelta):
-            timeout = timeout.total_seconds()
         loop = asyncio.get_running_loop()
-        deadline = None if timeout is None else loop.time() + timeout
+        patience = None if timeout is None else times.seconds(timeout, "timeout").total_seconds()
+        deadline = None if patience is None else loop.time() + patience
         while True:
             mark = self.store.mark()
             task = await self._existing(task_id)
@@ -328,24 +336,24 @@ class Queue:
                 raise TaskUnsuccessful(task_id, task.status, why)
             left = 1.0 if deadline is None else min(1.0, deadline - loop.time())
             if left <= 0:
-                raise ResultTimeout(task_id, task.status, timeout or 0)
+                raise ResultTimeout(task_id, task.status, patience or 0)
             await self.store.wait(mark, left)
 
     # -- operators
 
     async def cancel(self, task_id: str, reason: str | None = None, by: str | None = None) -> Task:
         """Cancel a pending task at once, or ask a running one to stop. Cancelling twice is fine."""
-        return await self._change(task_id, lambda task, now: lifecycle.cancel(task, now, reason, by))
+        return await self._change(task_id, _cancellation(reason, by))
 
     async def cancel_many(self, ids: Iterable[str], reason: str | None = None, by: str | None = None) -> CancelResult:
         """Cancel each of these; what could not be cancelled is in `refused`, with the reason."""
-        cancelled: list[Task] = []
-        refused: dict[str, TenureError] = {}
-        for task_id in ids:
-            try:
-                cancelled.append(await self.cancel(task_id, reason, by))
-            except TenureError as error:
-                refused[task_id] = error
+        if isinstance(ids, str) or not isinstance(ids, Iterable):
+            msg = f"ids={arguments.shown(ids)} must be a list of ids of tasks."
+            raise InvalidInput(msg)
+        wanted = [arguments.name(f"ids[{number}]", task_id) for number, task_id in enumerate(ids)]
+        outcomes = await self._change_many(wanted, _cancellation(reason, by))
+        cancelled = [outcome for task_id in wanted if isinstance(outcome := outcomes[task_id], Task)]
+        refused = {task_id: outcome for task_id, outcome in outcomes.items() if isinstance(outcome, TenureError)}
         return CancelResult(cancelled, refused)
 
     async def cancel_by_type(self, type: str, reason: str | None = None, by: str | None = None) -> CancelResult:  # noqa: A002
@@ -362,6 +370,7 @@ class Queue:
 
     async def retry(self, task_id: str, *, keep_attempts: bool = False, by: str | None = None) -> Task:
         """Give a failed or cancelled task another life."""
+        arguments.optional(arguments.words, "by", by)
         return await self._change(
             task_id, lambda task, now: lifecycle.retry(task, now, keep_attempts=keep_attempts, by=by)
         )
@@ -379,7 +388,7 @@ class Queue:
 
     async def purge(self, task_id: str, *, only: TaskStatus | str | None = None) -> Task:
         """Forget an ended task for good, if it is of the status `only`; returns what it was."""
-        for _ in range(_TRIES):
+        for _ in range(TRIES):
             task = await self._existing(task_id)
             if not task.status.ended or (only is not None and task.status != only):
                 raise CannotPurge(task_id, task.status, f"Only {only or 'ended'} tasks are purged here.")
@@ -392,15 +401,17 @@ class Queue:
         self, queue: str = "default", reason: str = "", *, by: str = "", resume_after: float | timedelta | None = None
     ) -> None:
         """No worker claims from this queue until it is resumed; what runs, runs on."""
+        queue = arguments.name("queue", queue)
+        value = {"reason": arguments.words("reason", reason), "by": arguments.words("by", by)}
         until = None
         if resume_after is not None:
             duration = times.seconds(resume_after, "resume_after")
             until = times.to_text(times.after(await self.store.now(), duration, "resume_after"))
-        await self.store.put_note(Note(PAUSE, queue, {"reason": reason, "by": by, "until": until}))
+        await self.store.put_note(Note(PAUSE, queue, {**value, "until": until}))
 
     async def resume(self, queue: str = "default") -> None:
         """Let workers claim from this queue again."""
-        await self.store.put_note(Note(PAUSE, queue))
+        await self.store.put_note(Note(PAUSE, arguments.name("queue", queue)))
 
     async def paused(self) -> dict[str, str]:
         """The paused queues and why."""
@@ -415,6 +426,7 @@ class Queue:
 
     async def counts(self, queue: str | None = None) -> dict[TaskStatus, int]:
         """How many tasks there are of each status."""
+        queue = arguments.optional(arguments.name, "queue", queue)
         counts = dict.fromkeys(TaskStatus, 0)
         for lane in await self.store.count():
             if queue is None or lane.queue == queue:
@@ -455,19 +467,20 @@ class Queue:
             now - (oldest.started_at if status is TaskStatus.Running and oldest.started_at else oldest.created_at)
         ).total_seconds()
 
-    async def throughput(self, window: float = 60.0) -> dict[TaskStatus, float]:
+    async def throughput(self, window: float | timedelta = 60.0) -> dict[TaskStatus, float]:
         """How many tasks ended per second of late, by how they ended.
 
         It looks at the latest endings within the window, and at no more than a thousand of each kind.
         """
+        span = times.seconds(window, "window").total_seconds()
         now = await self.store.now()
         rates = {}
         for status in (TaskStatus.Completed, TaskStatus.Failed, TaskStatus.Cancelled, TaskStatus.Expired):
             page = await self.store.find(Query(status=status, limit=1000))
             ages = [(now - task.ended_at).total_seconds() for task in page.tasks if task.ended_at is not None]
-            recent = [age for age in ages if age < window]
+            recent = [age for age in ages if age < span]
             full = page.cursor is not None and len(recent) == len(ages)
-            rates[status] = len(recent) / max(recent[-1] if full else window, 0.001) if recent else 0.0
+            rates[status] = len(recent) / max(recent[-1] if full else span, 0.001) if recent else 0.0
         return rates
 
     async def workers(self, *, gone: bool = False) -> Sequence[WorkerInfo]:
@@ -514,23 +527,23 @@ class Queue:
             raise TaskNotFound(task_id)
         return task
 
-    async def _change(self, task_id: str, rule: Callable[[Task, datetime], Task]) -> Task:
-        """Read, decide by the rule, swap; if another change was faster, read and decide again."""
-        for _ in range(_TRIES):
-            task = await self._existing(task_id)
-            changed = rule(task, await self.store.part_of(task).now())
-            if changed is task:
-                return task
-            try:
-                (done,) = await self.store.swap([Change(task, changed)])
-            except StoreUnavailable:
-                self.events.in_doubt([changed])
-                raise
-            if done:
-                if self.events.subscribers:
-                    self.events.happened([changed])
-                return changed
-        raise ConcurrentChange(task_id)
+    async def _change(self, task_id: str, rule: Rule) -> Task:
+        (outcome,) = (await self._change_many([arguments.name("task_id", task_id)], rule)).values()
+        if isinstance(outcome, TenureError):
+            raise outcome
+        return outcome
+
+    async def _change_many(self, ids: Sequence[str], rule: Rule) -> dict[str, Outcome]:
+        return await Changing(self.store, self.events, rule).change(ids)
+
+
+def _cancellation(reason: str | None, by: str | None) -> Rule:
+    """The rule of a cancel, in these words."""
+    reason = arguments.optional(arguments.words, "reason", reason)
+    by = arguments.optional(arguments.words, "by", by)
+    return lambda task, now: lifecycle.cancel(task, now, reason, by)
+
+
 
 
 class connect(Awaitable[Queue]):  # noqa: N801 - reads as a function: `await connect(url)` or `async with connect(url)`

@@ -8,14 +8,12 @@ from typing import Any, TypedDict, cast, get_type_hints
 
 import msgspec
 
-from tenure import idempotency, ids, lifecycle, payload, times
+from tenure import arguments, idempotency, ids, lifecycle, payload, times
 from tenure.errors import InvalidInput
 from tenure.idempotency import Kind, Reservation
 from tenure.retry import COUNT_LIMIT, RetryPolicy, within_bounds
 from tenure.task import Task
 
-NAME_LIMIT = 255
-KEY_LIMIT = 1024
 TAGS_LIMIT = 20
 HEADERS_LIMIT = 16_384
 """Bytes: room for the context of a trace with its baggage, and no burden in the record of any store."""
@@ -63,7 +61,7 @@ KEEP = ("idempotency_ttl", "idempotency_ttl_days")
 def with_own(common: SubmitOptions, own: SubmitOptions) -> SubmitOptions:
     """A task's own word for a thing stands before every common word for it; headers of both are kept."""
     if not isinstance(own, Mapping):
-        msg = f"The options of a task must be a dict, like {{'priority': 5}}, not {own!r}."  # type: ignore[unreachable]
+        msg = f"options={arguments.shown(own)} of a task must be a dictionary, like {{'priority': 5}}."  # type: ignore[unreachable]
         raise InvalidInput(msg)
     silenced = {name for group in (DUE, DEADLINE, LIMIT, KEEP) if not own.keys().isdisjoint(group) for name in group}
     options: dict[str, Any] = {name: value for name, value in common.items() if name not in silenced} | own
@@ -106,10 +104,10 @@ class Form(msgspec.Struct, frozen=True):
         if not options:
             return cls(options, now, {"available_at": now}, plain=True, batch=ids.Batch(now))
         if unknown := set(options) - KNOWN_OPTIONS:
-            msg = f"Unknown option {', '.join(sorted(unknown))}. Known: {', '.join(sorted(KNOWN_OPTIONS))}."
+            msg = f"Unknown option {', '.join(sorted(map(str, unknown)))}. Known: {', '.join(sorted(KNOWN_OPTIONS))}."
             raise InvalidInput(msg)
         words = _rest(options) | {
-            "queue": _name("queue", options.get("queue", "default")),
+            "queue": arguments.name("queue", options.get("queue", "default")),
             "available_at": _available_at(options, now),
             "expires_at": _expires_at(options, now),
         }
@@ -129,10 +127,10 @@ class Form(msgspec.Struct, frozen=True):
             raise InvalidInput(msg)
         draft = self.drafts.get(type) if isinstance(type, str) else None
         if draft is None:
-            draft = lifecycle.submit(now=self.now, id="", type=_name("type", type), **self.words)
+            draft = lifecycle.submit(now=self.now, id="", type=arguments.name("type", type), **self.words)
             self.drafts[type] = draft
         chosen_id = self.options.get("task_id")
-        task_id = self.batch.new_id(draft.ordering_key) if chosen_id is None else _name("task_id", chosen_id)
+        task_id = self.batch.new_id(draft.ordering_key) if chosen_id is None else arguments.name("task_id", chosen_id)
         task = msgspec.structs.replace(draft, id=task_id, input_json=raw)
         return Submission(task) if self.plain else _reserved(task, self.options, self.now)
 
@@ -154,7 +152,7 @@ def _rest(options: SubmitOptions) -> dict[str, Any]:
             both = _listed([("max_attempts", given["max_attempts"]), ("max_retries", retries)])
             msg = f"Give only one of {both}: max_retries=n means max_attempts=n+1."
             raise InvalidInput(msg)
-        given["max_attempts"] = _count("max_retries", retries, COUNT_LIMIT - 1) + 1
+        given["max_attempts"] = arguments.count("max_retries", retries, COUNT_LIMIT - 1) + 1
     return given
 
 
@@ -171,7 +169,7 @@ def _reserved(task: Task, options: SubmitOptions, now: datetime) -> Submission:
     else:
         assert key is not None
         kind, scope = idempotency.scope_of(_scope(options), task.type)
-        key = _text("idempotency_key", key)
+        key = arguments.text("idempotency_key", key)
     keep = _keep(options)
     start = max(now, task.available_at) if kind is Kind.Slot else now
     expires_at = None if keep is None else times.after(start, keep, "idempotency_ttl")
@@ -200,7 +198,7 @@ def _remembered(task: Task, until: datetime, key: str | None = None) -> Task:
 
 
 def _scope(options: SubmitOptions) -> str:
-    return _text("idempotency_scope", options.get("idempotency_scope", idempotency.TASK_TYPE))
+    return arguments.text("idempotency_scope", options.get("idempotency_scope", idempotency.TASK_TYPE))
 
 
 def _keep(options: SubmitOptions) -> timedelta | None:
@@ -259,33 +257,6 @@ def _moment(field: str, value: object) -> datetime:
         raise InvalidInput(msg) from None
 
 
-def _name(field: str, value: object) -> str:
-    return _text(field, value, NAME_LIMIT)
-
-
-def _text(field: str, value: object, limit: int = KEY_LIMIT) -> str:
-    if not isinstance(value, str):
-        msg = f"{field} must be a string, not {value!r}."
-        raise InvalidInput(msg)
-    if not value:
-        msg = f"{field} is empty. Give it at least one character."
-        raise InvalidInput(msg)
-    if len(value) > limit:
-        msg = f"{field} has {len(value)} characters ({value[:40]!r}…); at most {limit} are allowed."
-        raise InvalidInput(msg)
-    return _unicode(field, value)
-
-
-def _unicode(field: str, value: str) -> str:
-    if not value.isascii():
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            msg = f"{field}={value!r} is not valid Unicode."
-            raise InvalidInput(msg) from None
-    return value
-
-
 def _slot(value: object) -> str:
     if not isinstance(value, tuple) or len(value) != 2 or not isinstance(value[1], str | date):
         msg = f"slot must be a pair of a name and a date, like ('summary#user-42', date(2026, 1, 28)), not {value!r}."
@@ -293,20 +264,14 @@ def _slot(value: object) -> str:
     what, day = value
     if isinstance(day, datetime):
         day = times.to_text(_moment("slot", day))
-    if isinstance(day, str) and "#" in _text("slot", day):
+    if isinstance(day, str) and "#" in arguments.text("slot", day):
         msg = f"slot={value!r}: the second part must not contain '#', which separates it from the first."
         raise InvalidInput(msg)
-    return _text("slot", idempotency.slot_key((_text("slot", what), day)))
+    return arguments.text("slot", idempotency.slot_key((arguments.text("slot", what), day)))
 
 
-def _count(field: str, value: object, limit: int = COUNT_LIMIT) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        msg = f"{field}={value!r} must be a whole number, zero or more."
-        raise InvalidInput(msg)
-    if value > limit:
-        msg = f"{field}={value!r} is more than any task needs; at most {limit} are allowed."
-        raise InvalidInput(msg)
-    return value
+def _count(field: str, value: object) -> int:
+    return arguments.count(field, value, COUNT_LIMIT)
 
 
 def _priority(field: str, value: object) -> int:
@@ -323,7 +288,7 @@ def _tags(field: str, value: object) -> tuple[str, ...]:
     if len(value) > TAGS_LIMIT:
         msg = f"{field} holds {len(value)} tags; at most {TAGS_LIMIT} are allowed."
         raise InvalidInput(msg)
-    return tuple(dict.fromkeys(_name(field, tag) for tag in value))
+    return tuple(dict.fromkeys(arguments.name(field, tag) for tag in value))
 
 
 def timeout_seconds(field: str, value: Any) -> float:
@@ -346,7 +311,7 @@ def _headers(field: str, value: object) -> dict[str, str]:
     if not isinstance(value, Mapping) or not all(isinstance(part, str) for pair in value.items() for part in pair):
         msg = f"{field} must map strings to strings, not {value!r}."
         raise InvalidInput(msg)
-    headers = {_unicode(field, name): _unicode(field, text) for name, text in value.items()}
+    headers = {arguments.words(field, name): arguments.words(field, text) for name, text in value.items()}
     size = sum(len(part.encode()) for pair in headers.items() for part in pair)
     if size > HEADERS_LIMIT:
         msg = f"{field} hold {size} bytes ({', '.join(headers)[:80]}); at most {HEADERS_LIMIT} are allowed. Put data into the input."
@@ -356,7 +321,7 @@ def _headers(field: str, value: object) -> dict[str, str]:
 
 _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "priority": _priority,
-    "ordering_key": _text,
+    "ordering_key": arguments.text,
     "tags": _tags,
     "max_attempts": _count,
     "retry": _policy,

@@ -297,3 +297,18 @@ async def test_a_queue_opened_without_a_context_can_be_closed_twice(url):
     queue = await connect(url)
     await queue.close()
     await queue.close()
+
+
+@pytest.mark.parametrize("timeout", [float("nan"), float("inf"), -1, "1", True])
+async def test_patience_for_a_result_is_a_time(queue, timeout):
+    task = await queue.submit("job", 1)
+    with pytest.raises(InvalidInput, match="timeout"):
+        await queue.result(task.id, timeout=timeout)
+
+
+async def test_a_rate_is_measured_over_a_time(queue, run):
+    await queue.submit("job", 1)
+    await run()
+    assert await queue.throughput(timedelta(minutes=1)) == await queue.throughput(60)
+    with pytest.raises(InvalidInput, match="window must be"):
+        await queue.throughput("minute")

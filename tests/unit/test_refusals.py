@@ -5,18 +5,10 @@ from datetime import UTC, date, datetime, timedelta, timezone
 
 import pytest
 
+from tenure.arguments import KEY_LIMIT, NAME_LIMIT
 from tenure.errors import InvalidInput
 from tenure.retry import COUNT_LIMIT, RetryPolicy
-from tenure.submission import (
-    HEADERS_LIMIT,
-    KEY_LIMIT,
-    KNOWN_OPTIONS,
-    NAME_LIMIT,
-    PRIORITY_LIMIT,
-    TAGS_LIMIT,
-    build,
-    with_own,
-)
+from tenure.submission import HEADERS_LIMIT, KNOWN_OPTIONS, PRIORITY_LIMIT, TAGS_LIMIT, build, with_own
 
 from .builders import NOW
 

@@ -1,5 +1,7 @@
 """Rules 35 to 37: cancel, retry and archive, from every status."""
 
+import asyncio
+
 import pytest
 
 from tenure.errors import CannotArchive, CannotCancel, CannotRetry, LeaseLost, TaskNotFound
@@ -86,6 +88,23 @@ async def test_cancel_many_says_what_became_of_each(queue):
         done.id: CannotCancel,
         "nobody": TaskNotFound,
     }
+
+
+async def test_cancel_many_of_each_status_does_what_cancelling_each_would(queue, store):
+    tasks = [await brought_to(queue, status, status.value) for status in TaskStatus for _ in range(2)]
+    result = await queue.cancel_many(ids(tasks), "clean up", "ada")
+    open_ones = [task.id for task in tasks if task.status in ("pending", "running", "cancelled")]
+    assert ids(result.cancelled) == open_ones
+    assert list(result.refused) == [task.id for task in tasks if task.id not in open_ones]
+    assert {type(error) for error in result.refused.values()} == {CannotCancel}
+    assert await store.get(open_ones) == result.cancelled
+
+
+async def test_two_that_cancel_the_same_many_at_once_are_both_told_that_all_are_cancelled(queue, store):
+    tasks = await queue.submit_many([("greet", number) for number in range(60)])
+    results = await asyncio.gather(*(queue.cancel_many(ids(tasks), by=who) for who in ("ada", "bob")))
+    assert [(len(result.cancelled), result.refused) for result in results] == [(60, {}), (60, {})]
+    assert [len(task.history) for task in await store.get(ids(tasks))] == [2] * 60
 
 
 async def test_cancel_by_type_reaches_every_open_task_of_the_type_and_no_other(queue, store):
