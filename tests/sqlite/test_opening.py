@@ -249,3 +249,17 @@ def test_an_sqlite_that_is_too_old_is_refused_with_both_versions(path, monkeypat
     monkeypatch.setattr(sqlite3, "sqlite_version", "3.31.1")
     with pytest.raises(StoreUnusable, match=r"SQLite 3\.31\.1; Tenure needs 3\.38\.0 or newer"):
         SqliteStore(path)
+
+
+@pytest.mark.parametrize("change", ["DROP TABLE tenure_notes", "ALTER TABLE tenure_notes RENAME COLUMN value TO other"])
+async def test_a_schema_that_was_changed_by_hand_is_nothing_to_wait_for(path, url, change):
+    async with connect(url) as queue:
+        with contextlib.closing(sqlite3.connect(path)) as own, own:
+            own.execute(change)
+        with pytest.raises(StoreUnusable, match=r"no such .*changed by hand"):
+            await queue.workers()
+
+
+async def test_a_value_that_sqlite_does_not_know_is_nothing_to_wait_for(queue):
+    with pytest.raises(StoreUnusable, match="Trying again will not help"):
+        await queue.store.get([object()])

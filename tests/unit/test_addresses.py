@@ -53,6 +53,16 @@ def test_a_folder_is_no_file(here):
     assert str(refusal.value) == "'sqlite:///data' is a folder. Name a file in it, like sqlite:///data/jobs.db."
 
 
+@pytest.mark.parametrize(
+    "url", ["sqlite:///:memory:", "sqlite://:memory:", "sqlite:////:memory:", "sqlite:///a/:memory:"]
+)
+def test_sqlites_word_for_memory_is_no_file(url, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InvalidURL, match="write memory://"):
+        open_store(url)
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("url", ["memory://?speed=9", "sqlite:///jobs.db?speed=9", "sqlite:///jobs.db?speed"])
 def test_an_unknown_option_is_refused(url, here):
     with pytest.raises(InvalidURL) as refusal:

@@ -31,6 +31,9 @@ _CLASSES = {
 }
 """The stores that need an extra, which has the name of their package. They are imported when they are asked for."""
 
+_IN_MEMORY = ":memory:"
+"""SQLite's own word for a database without a file."""
+
 
 def open_store(url: str | Sequence[str], clock: Callable[[], datetime] | None = None) -> Store:
     """The store behind an address, or the sharded one behind several. What is not there yet is set up."""
@@ -81,11 +84,22 @@ def sqlite_path(url: str) -> Path:
     """
     read_options(url, known=())
     parts = urlsplit(url, allow_fragments=False)
+    if parts.netloc == _IN_MEMORY:
+        raise InvalidURL(_no_file_in_memory(url))
     if parts.netloc or len(parts.path) < 2:
         msg = f"{url!r} names no file. Write sqlite:///jobs.db (relative) or sqlite:////var/lib/jobs.db (absolute)."
         raise InvalidURL(msg)
     path = Path(parts.path[1:])
+    if path.name == _IN_MEMORY:
+        raise InvalidURL(_no_file_in_memory(url))
     if path.is_dir():
         msg = f"{url!r} is a folder. Name a file in it, like sqlite:///{path}/jobs.db."
         raise InvalidURL(msg)
     return path
+
+
+def _no_file_in_memory(url: str) -> str:
+    return (
+        f"{url!r} names no file, and each of the store's connections would see a database of its own. "
+        "For tasks that live in memory, write memory://; for a file, sqlite:///jobs.db."
+    )

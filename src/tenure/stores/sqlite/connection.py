@@ -21,6 +21,9 @@ OLDEST = (3, 38, 0)
 LOCK_PATIENCE = 60.0
 """Seconds that a write waits for other processes. Each holds the lock for milliseconds, so this is never short."""
 
+_AGAINST_THE_SCHEMA = (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_MISMATCH)
+"""The statement does not fit the tables, whenever it is made."""
+
 _PRAGMAS = """
 PRAGMA journal_mode = WAL;
 PRAGMA synchronous = FULL;
@@ -131,6 +134,11 @@ def explained(error: sqlite3.Error, path: Path) -> StoreError:
         return StoreUnavailable(
             f"Another process has held the write lock of {path} for over {LOCK_PATIENCE:.0f} s. "
             "Look for a program with an open transaction on this file."
+        )
+    if code in _AGAINST_THE_SCHEMA or isinstance(error, sqlite3.ProgrammingError):
+        return StoreUnusable(
+            f"SQLite refuses to work on {path}: {error}. Trying again will not help. "
+            "Were the tables named tenure_… changed by hand, or by another program?"
         )
     return StoreUnavailable(f"SQLite could not work on {path}: {error}")
 
