@@ -41,6 +41,14 @@ def why_not_running(
     return "due; the next free worker takes it"
 
 
+def how_it_ended(task: Task) -> tuple[TaskStatus, str | None]:
+    """The status that an ended task came to, also if it was put away since, and why."""
+    status = task.status
+    if status is TaskStatus.Archived:
+        status = next((event.status for event in reversed(task.history) if event.status is not status), status)
+    return status, {TaskStatus.Failed: task.last_error, TaskStatus.Cancelled: task.cancel_reason}.get(status)
+
+
 def human(duration: timedelta) -> str:
     """A duration as people say it, in its two largest units.
 

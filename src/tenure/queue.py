@@ -27,7 +27,7 @@ from tenure.errors import (
     TaskUnsuccessful,
     TenureError,
 )
-from tenure.explain import why_not_running
+from tenure.explain import how_it_ended, why_not_running
 from tenure.observe.events import Events, Subscriber
 from tenure.observe.timing import TimedStore, timed
 from tenure.stores import open_store, separated
@@ -244,6 +244,7 @@ class Queue:
         """One page of tasks, latest first; filters apply before the limit.
 
         `status` takes every word of the contract: also `scheduled`, `retrying`, `ready`, `dlq`, `in_progress`…
+        `worker` finds what that worker runs at this moment; who ran a task before is in its history.
         """
         optional = arguments.optional
         now = await self.store.now()
@@ -332,8 +333,7 @@ class Queue:
             if task.completed_at is not None and task.status.ended:
                 return task.output
             if task.status.ended:
-                why = task.last_error if task.status is TaskStatus.Failed else task.cancel_reason
-                raise TaskUnsuccessful(task_id, task.status, why)
+                raise TaskUnsuccessful(task_id, *how_it_ended(task))
             left = 1.0 if deadline is None else min(1.0, deadline - loop.time())
             if left <= 0:
                 raise ResultTimeout(task_id, task.status, patience or 0)
@@ -460,12 +460,10 @@ class Queue:
         )
 
     async def _oldest(self, now: datetime, status: TaskStatus) -> float | None:
-        (oldest,) = (await self.store.find(Query(status=status, limit=1, oldest=True))).tasks or (None,)
-        if oldest is None:
-            return None
-        return (
-            now - (oldest.started_at if status is TaskStatus.Running and oldest.started_at else oldest.created_at)
-        ).total_seconds()
+        """How long the oldest of them has waited since it was due, or run. No more than the first hundred are looked at."""
+        found = (await self.store.find(Query(status=status, limit=100, oldest=True))).tasks
+        began = [task.available_at if status is TaskStatus.Pending else task.started_at or now for task in found]
+        return max(((now - moment).total_seconds() for moment in began if moment <= now), default=None)
 
     async def throughput(self, window: float | timedelta = 60.0) -> dict[TaskStatus, float]:
         """How many tasks ended per second of late, by how they ended.

@@ -49,11 +49,28 @@ async def test_there_is_no_result_of_a_task_that_did_not_succeed(queue, run, clo
     await run()
     with pytest.raises(TaskUnsuccessful, match="ended as expired"):
         await queue.result(expired.id)
+    for task, words in (
+        (failed, "failed: ValueError: broken"),
+        (cancelled, "cancelled: no need"),
+        (expired, "expired"),
+    ):
+        await queue.archive(task.id)
+        with pytest.raises(TaskUnsuccessful, match=f"ended as {words}") as ended:
+            await queue.result(task.id)
+        assert words.startswith(ended.value.status)
     with pytest.raises(TaskNotFound, match="nobody"):
         await queue.result("nobody")
 
 
-@pytest.mark.parametrize("timeout", [0, 0.01, timedelta(milliseconds=10)])
+async def test_a_scheduled_task_is_no_old_one(queue, clock):
+    await queue.submit("job", 1, delay=3600)
+    clock.advance(1800)
+    assert (await queue.stats()).oldest_pending_seconds is None
+    clock.advance(1860)
+    assert (await queue.stats()).oldest_pending_seconds == 60
+
+
+@pytest.mark.parametrize("timeout", [0, 0.01, timedelta(seconds=0.01)])
 async def test_patience_for_a_result_ends(queue, timeout):
     task = await queue.submit("job", 1)
     with pytest.raises(ResultTimeout, match="still pending after"):

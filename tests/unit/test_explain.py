@@ -5,9 +5,11 @@ from datetime import timedelta
 import pytest
 
 from tenure import lifecycle
-from tenure.explain import human, why_not_running
+from tenure.explain import how_it_ended, human, why_not_running
+from tenure.task import TaskStatus
 
 from .builders import (
+    IN_STATUS,
     LEASE,
     NOW,
     archived,
@@ -116,3 +118,11 @@ def test_a_record_without_its_times_is_still_explained():
 )
 def test_durations_as_people_say_them(seconds, text):
     assert human(timedelta(seconds=seconds)) == text
+
+
+def test_a_task_that_was_put_away_still_ended_as_it_did():
+    for status, why in (
+        (TaskStatus.Completed, None), (TaskStatus.Failed, "boom"), (TaskStatus.Cancelled, "not needed"), (TaskStatus.Expired, None)
+    ):  # fmt: skip
+        task = IN_STATUS[status]()
+        assert how_it_ended(task) == how_it_ended(lifecycle.archive(task, at(9))) == (status, why)
