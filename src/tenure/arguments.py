@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 from tenure.errors import InvalidInput
@@ -13,7 +14,7 @@ _SHOWN = 80
 
 def shown(value: object) -> str:
     """The value as an error shows it, and no more of it than tells which one it is."""
-    text = repr(value)
+    text = str(value) if isinstance(value, timedelta) else repr(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 

@@ -295,7 +295,7 @@ def timeout_seconds(field: str, value: Any) -> float:
     """How long an attempt may take, of the word for it."""
     duration = times.seconds(value, field).total_seconds()
     if not duration:
-        msg = f"{field}={value!r} would end every attempt before it began. Give more than zero seconds."
+        msg = f"{field}={arguments.shown(value)} would end every attempt before it began. Give more than zero seconds."
         raise InvalidInput(msg)
     return duration
 

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -97,3 +98,72 @@ def test_help_loads_nothing_that_it_does_not_need(terminal):
         [sys.executable, "-c", code], capture_output=True, text=True, env=terminal.environment, check=True
     )
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (["list", "--limit", "9" * 23], "limit=99999999999999999999999 is too many"),
+        (["list", "--cursor", f"[{'9' * 26}]"], "is no cursor of this listing"),
+        (["list", "--type", "caf\udce9"], r"type='caf\udce9' is not valid Unicode"),
+        (["status", "caf\udce9"], r"task_id='caf\udce9' is not valid Unicode"),
+        (["cancel", "caf\udce9"], r"task_id='caf\udce9' is not valid Unicode"),
+        (["status", ""], "task_id is empty"),
+        (["submit", "-t", "greet", "--timeout", "0"], "timeout=0:00:00 would end every attempt"),
+    ],
+)
+def test_what_somebody_typed_wrong_is_no_defect(terminal, words, error):
+    code = 1 if words[0] == "cancel" else 2
+    answer = terminal(*words, code=code)
+    assert error in answer.err
+    assert "Traceback" not in answer.err
+    assert "defect" not in answer.err
+
+
+def full(terminal, *words):
+    """Run with the output on a disk that is full."""
+    with Path("/dev/full").open("wb") as disk:
+        command = [sys.executable, "-m", "tenure", *words]
+        return subprocess.run(command, stdout=disk, stderr=subprocess.PIPE, text=True, cwd=terminal.folder, env=terminal.environment, check=False)  # fmt: skip
+
+
+@pytest.mark.parametrize("words", [["list"], ["list", "--json"], ["stats"], ["export", "-"], ["--version"]])
+def test_a_full_disk_is_named(terminal, queue, words):
+    queue.submit("greet", "x" * 100_000)
+    done = full(terminal, *words)
+    assert done.returncode == 1
+    assert "The output cannot be read or written: No space left on device" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_an_export_to_a_place_that_is_not_there_or_full_is_named(terminal, queue):
+    queue.submit("greet", "x" * 100_000)
+    assert "'/nowhere/x' cannot be read or written: No such file" in terminal("export", "/nowhere/x", code=1).err
+    error = terminal.process("export", "/dev/full", "--force", code=1).err
+    assert "No space left on device" in error
+    assert "defect" not in error
+
+
+@pytest.mark.parametrize("closed", ["1", "2"])
+def test_a_closed_output_is_no_error(terminal, queue, closed):
+    queue.submit("greet")
+    command = f"exec {sys.executable} -m tenure list {closed}>&-"
+    done = subprocess.run(["sh", "-c", command], stderr=subprocess.PIPE, text=True, cwd=terminal.folder, env=terminal.environment, check=False)  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("factory", "error"),
+    [
+        ("def make():\n    raise ValueError('no settings')\n", "mine.py, line 2: ValueError: no settings"),
+        ("async def make():\n    raise OSError('no settings')\n", "mine.py, line 2: OSError: no settings"),
+        ("def make(settings):\n    pass\n", "TypeError: make() missing 1 required positional argument"),
+    ],
+)
+def test_a_factory_that_fails_is_named_with_its_place(terminal, factory, error):
+    (terminal.folder / "mine.py").write_text(factory)
+    answer = terminal.process("worker", "mine:make", code=2)
+    assert answer.err.startswith("error: mine:make failed")
+    assert error in answer.err
+    assert "Traceback" not in answer.err
+    assert "Traceback" in terminal.process("worker", "mine:make", "--verbose", code=2).err

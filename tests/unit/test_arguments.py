@@ -1,5 +1,7 @@
 """What callers give is taken as it is, or refused by the name of the argument with its value."""
 
+from datetime import timedelta
+
 import pytest
 
 from tenure import arguments
@@ -61,3 +63,4 @@ def test_nothing_is_nothing_where_that_is_allowed():
 def test_no_more_of_a_value_is_shown_than_tells_which_it_is():
     assert arguments.shown("x" * 1000) == f"'{'x' * 79}…"
     assert arguments.shown([1, 2]) == "[1, 2]"
+    assert arguments.shown(timedelta(hours=1)) == "1:00:00"

@@ -5,7 +5,7 @@ from datetime import UTC, date, datetime, timedelta, timezone
 
 import pytest
 
-from tenure.arguments import KEY_LIMIT, NAME_LIMIT
+from tenure.arguments import KEY_LIMIT, NAME_LIMIT, shown
 from tenure.errors import InvalidInput
 from tenure.retry import COUNT_LIMIT, RetryPolicy
 from tenure.submission import HEADERS_LIMIT, KNOWN_OPTIONS, PRIORITY_LIMIT, TAGS_LIMIT, build, with_own
@@ -86,7 +86,7 @@ def test_a_keys_life_does_not_lead_past_the_calendar():
 
 @pytest.mark.parametrize("value", [0, 0.0, timedelta(0), 1e-9])
 def test_a_timeout_leaves_some_time(value):
-    assert f"timeout={value!r} would end every attempt before it began" in refusal(timeout=value)
+    assert f"timeout={shown(value)} would end every attempt before it began" in refusal(timeout=value)
 
 
 @pytest.mark.parametrize("field", ["schedule_at", "run_at", "scheduled_for", "expires_at"])

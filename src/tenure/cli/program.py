@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
@@ -34,6 +35,7 @@ from tenure.cli.command import PANEL, Json, Profile, Url, Verbose, nobody_listen
 from tenure.cli.errors import REFUSED, USAGE, exit_code
 
 PATIENCE = 1.0
+OUTPUT_LOST = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 COMPLETE = "_TENURE_COMPLETE"
 
 HELP = ("-h", "--help")
@@ -107,6 +109,10 @@ def run() -> NoReturn:
 
 def invoke(arguments: Sequence[str]) -> int:
     """Run a command; returns its exit code."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            # Whoever closed it does not want to read anything.
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", closefd=False))
     words = list(arguments) or ["--help"]
     # The first page must be there at once, and rich takes longer to load than all the rest.
     app.rich_markup_mode = "rich" if sys.stdout.isatty() and words[0] not in HELP else None
@@ -127,6 +133,10 @@ def _leave(code: int) -> NoReturn:
         sys.stdout.flush()
     except BrokenPipeError:
         nobody_listens()
+    except OSError as error:
+        # What could not be written stands in the buffer still, and would be tried again on the way out.
+        nobody_listens()
+        code = _fail(error, sys.argv[1:])
     others = [thread for thread in threading.enumerate() if thread is not threading.main_thread() and not thread.daemon]
     deadline = time.monotonic() + PATIENCE
     for thread in others:
@@ -150,6 +160,9 @@ def _fail(error: Exception, words: Sequence[str]) -> int:
         code = USAGE
     elif (known := exit_code(error)) is not None:
         message, code = str(error), known
+    elif isinstance(error, OSError) and (error.filename is not None or error.errno in OUTPUT_LOST):
+        # What the library opens itself has errors of its own: this is a file that the caller named, or the output.
+        message, code = _trouble_with_a_file(error), REFUSED
     else:
         verbose = True
         message, code = f"{type(error).__name__}: {error}\nThis is a defect of Tenure; please report it.", REFUSED
@@ -163,3 +176,8 @@ def _fail(error: Exception, words: Sequence[str]) -> int:
     else:
         sys.stderr.write(f"error: {message}\n")
     return code
+
+
+def _trouble_with_a_file(error: OSError) -> str:
+    what = "The output" if error.filename is None else repr(str(error.filename))
+    return f"{what} cannot be read or written: {error.strerror or error}. Check the path, its permissions and the room on the disk."

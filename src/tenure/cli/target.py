@@ -5,11 +5,13 @@ from __future__ import annotations
 import importlib
 import inspect
 import sys
+import traceback
 from pathlib import Path
 from typing import Any
 
 from tenure.app import Tenure
 from tenure.cli.errors import WrongUsage
+from tenure.errors import TenureError
 from tenure.worker import Worker
 
 EXAMPLE = "Write MODULE:OBJECT, like myapp:app, where OBJECT is a Tenure application, a Worker, or a function that returns one."
@@ -28,9 +30,15 @@ async def load(target: str) -> Tenure | Worker:
     """Find the object, and call it if it is a function."""
     found = find(target)
     if inspect.isroutine(found):
-        found = found()
-        if inspect.isawaitable(found):
-            found = await found
+        try:
+            found = found()
+            if inspect.isawaitable(found):
+                found = await found
+        except (TenureError, WrongUsage):
+            raise
+        except Exception as error:
+            msg = f"{target} failed{_where(error)}: {type(error).__name__}: {error}\nIt is called without arguments. Use --verbose to see the traceback."
+            raise WrongUsage(msg) from error
     if not isinstance(found, Tenure | Worker):
         msg = f"{target} is {_described(found)}, not a Tenure application or a Worker. {EXAMPLE}"
         raise WrongUsage(msg)
@@ -71,6 +79,12 @@ def _find(module: Any, path: str) -> Any:
             msg = f"{module.__name__!r} has no {path!r}. Found there: {listed or 'no application and no worker'}."
             raise WrongUsage(msg) from None
     return found
+
+
+def _where(error: Exception) -> str:
+    """The line of the application's own code that it comes from, if it got that far."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
+    return f" in {frames[-1].filename}, line {frames[-1].lineno}" if frames else ""
 
 
 def _described(found: Any) -> str:
