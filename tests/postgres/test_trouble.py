@@ -251,9 +251,3 @@ def test_a_disk_that_is_full_is_said():
     words = explained(asyncpg.DiskFullError("could not extend file"), "db/jobs")
     assert isinstance(words, StoreFull)
     assert "free some space" in str(words)
-
-
-async def test_a_value_that_the_driver_does_not_know_is_nothing_to_wait_for(postgres_url):
-    async with connect(postgres_url) as queue:
-        with pytest.raises(StoreUnusable):
-            await queue.store._connections.fetch("SELECT $1::bigint", "no number")

@@ -58,8 +58,6 @@ def explained(error: BaseException, where: str) -> StoreError:
         return StoreUnavailable(f"No encrypted connection to PostgreSQL at {where}: {error.reason or error}.")
     if isinstance(error, OSError):
         return StoreUnavailable(f"PostgreSQL at {where} cannot be reached: {error.strerror or error}.")
-    if isinstance(error, asyncpg.InterfaceError) and isinstance(error, ValueError):
-        return StoreUnusable(f"A value does not fit PostgreSQL at {where}: {error}. Trying again will not help.")
     if isinstance(error, asyncpg.InterfaceError | asyncpg.InternalClientError):
         return StoreUnavailable(f"The connection to PostgreSQL at {where} is gone: {error}.")
     return StoreUnusable(f"PostgreSQL at {where} refuses: {error} (code {code}).")
