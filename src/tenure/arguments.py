@@ -60,6 +60,6 @@ def count(field: str, value: object, most: int | None = None) -> int:
         msg = f"{field}={shown(value)} must be a whole number, zero or more."
         raise InvalidInput(msg)
     if most is not None and value > most:
-        msg = f"{field}={shown(value)} is too many; at most {most:,} are allowed."
+        msg = f"{field}={shown(value)} is too many; at most {most} are allowed."
         raise InvalidInput(msg)
     return value

@@ -542,8 +542,6 @@ def _cancellation(reason: str | None, by: str | None) -> Rule:
     return lambda task, now: lifecycle.cancel(task, now, reason, by)
 
 
-
-
 class connect(Awaitable[Queue]):  # noqa: N801 - reads as a function: `await connect(url)` or `async with connect(url)`
     """Connect to a store: `queue = await connect(url)` or `async with connect(url) as queue`.
 

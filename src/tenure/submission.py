@@ -61,7 +61,7 @@ KEEP = ("idempotency_ttl", "idempotency_ttl_days")
 def with_own(common: SubmitOptions, own: SubmitOptions) -> SubmitOptions:
     """A task's own word for a thing stands before every common word for it; headers of both are kept."""
     if not isinstance(own, Mapping):
-        msg = f"options={arguments.shown(own)} of a task must be a dictionary, like {{'priority': 5}}."  # type: ignore[unreachable]
+        msg = f"options={arguments.shown(own)} of a task in a batch must be a dictionary, like {{'priority': 5}}."  # type: ignore[unreachable]
         raise InvalidInput(msg)
     silenced = {name for group in (DUE, DEADLINE, LIMIT, KEEP) if not own.keys().isdisjoint(group) for name in group}
     options: dict[str, Any] = {name: value for name, value in common.items() if name not in silenced} | own

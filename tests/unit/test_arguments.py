@@ -52,7 +52,7 @@ def test_what_is_wrong_is_refused_by_its_name(check, value, words):
 
 def test_a_count_can_have_an_end():
     assert arguments.count("limit", 1000, 1000) == 1000
-    with pytest.raises(InvalidInput, match=r"limit=1001 is too many; at most 1,000 are allowed\."):
+    with pytest.raises(InvalidInput, match=r"limit=1001 is too many; at most 1000 are allowed\."):
         arguments.count("limit", 1001, 1000)
 
 

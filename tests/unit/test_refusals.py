@@ -140,7 +140,7 @@ def test_a_count_is_a_whole_number(field, value):
 def test_a_count_is_one_that_every_store_can_keep(field, limit):
     assert getattr(build("greet", None, {field: limit}, NOW, 1000).task, field, COUNT_LIMIT) == COUNT_LIMIT
     for value in (limit + 1, 2**70):
-        assert f"{field}={value} is more than any task needs; at most {limit} are allowed." in refusal(**{field: value})
+        assert f"{field}={value} is too many; at most {limit} are allowed." in refusal(**{field: value})
 
 
 def test_a_policy_of_a_task_stays_within_what_every_store_can_keep():
@@ -191,7 +191,7 @@ def test_headers_over_the_limit_are_refused_with_it(value):
 
 @pytest.mark.parametrize("own", [5, None, "urgent", [("priority", 5)]])
 def test_options_of_one_task_are_a_dict(own):
-    with pytest.raises(InvalidInput, match="The options of a task must be a dict"):
+    with pytest.raises(InvalidInput, match="of a task in a batch must be a dictionary"):
         with_own({}, own)
 
 
