@@ -1,6 +1,7 @@
 """Group commit: the first call goes at once, what arrives meanwhile rides on the next."""
 
 import asyncio
+import gc
 
 import pytest
 
@@ -179,7 +180,8 @@ async def test_when_the_sender_itself_is_cancelled_its_callers_are_told(store):
     batcher = Batcher(store.send)
     (call,) = calls(batcher, "a")
     await settled()
-    batcher._sender.cancel()
+    (line,) = batcher._lines.values()
+    line.sender.cancel()
     with pytest.raises(asyncio.CancelledError):
         await call
     (again,) = calls(batcher, "b")
@@ -195,3 +197,39 @@ async def test_a_store_that_answers_too_little_leaves_no_caller_waiting():
     batcher = Batcher(send)
     answers = await asyncio.gather(*(batcher(number) for number in range(3)), return_exceptions=True)
     assert [type(answer) for answer in answers] == [ValueError] * 3
+
+
+async def test_each_event_loop_sends_and_answers_its_own():
+    """A batch of one loop that is under way holds up nobody in another, and goes on in its own."""
+    first, second = Store(), Store()
+    stores = {asyncio.get_running_loop(): first}
+
+    async def send(items):
+        return await stores[asyncio.get_running_loop()].send(items)
+
+    batcher = Batcher(send)
+    (here,) = calls(batcher, "here")
+    await settled()
+
+    async def elsewhere():
+        stores[asyncio.get_running_loop()] = second
+        (there,) = calls(batcher, "there")
+        await settled()
+        second.answer(0)
+        return await asyncio.wait_for(there, 20)
+
+    assert await asyncio.to_thread(asyncio.run, elsewhere()) == "answer to there"
+    assert not here.done()
+    first.answer(0)
+    assert await here == "answer to here"
+    assert (first.batches, second.batches) == ([["here"]], [["there"]])
+
+
+async def test_a_loop_that_has_ended_leaves_nothing_behind():
+    async def send(items):
+        return items
+
+    batcher = Batcher(send)
+    assert await asyncio.to_thread(asyncio.run, batcher("there")) == "there"
+    gc.collect()
+    assert not list(batcher._lines)
