@@ -193,6 +193,10 @@ class StoreFull(StoreUnavailable):
     """There is no room left; the call took no effect."""
 
 
+class StoreClosed(StoreError):
+    """The queue was closed, or belongs to the process that this one was forked from. Connect again."""
+
+
 class StoreUnusable(StoreError):
     """The store exists but cannot be used as it is; trying again will not help."""
 

@@ -22,6 +22,7 @@ from tenure.errors import (
     IdempotencyConflict,
     InvalidInput,
     ResultTimeout,
+    StoreClosed,
     StoreUnavailable,
     TaskNotFound,
     TaskUnsuccessful,
@@ -506,9 +507,11 @@ class Queue:
 
     async def close(self) -> None:
         """Wait for submits under way, then let go of the store."""
-        await asyncio.gather(*(submits.drain() for submits in self._submits.values()))
-        if self.events.subscribers:
-            await self.events.finish(self.store)
+        with contextlib.suppress(StoreClosed):
+            self.store.check()
+            await asyncio.gather(*(submits.drain() for submits in self._submits.values()))
+            if self.events.subscribers:
+                await self.events.finish(self.store)
         await self.store.close()
 
     async def __aenter__(self) -> Self:

@@ -13,8 +13,8 @@ from tenure import BaseJobHandler, Context, Queue, RescheduleError, RetryPolicy,
 NAMES = """
     BaseJobHandler CancelResult CannotArchive CannotCancel CannotExpire CannotPurge CannotRetry ConcurrentChange Context
     DamagedRecord Event IdempotencyConflict InvalidHandler InvalidInput InvalidURL LeaseLost MissingExtra Page
-    PermanentError Progress Queue QueueStats RescheduleError ResultTimeout RetryPolicy StoreError StoreFull StoreTooNew
-    StoreUnavailable StoreUnusable SubmitOptions Task TaskFunction TaskNotFound TaskStatus TaskUnsuccessful Tenure
+    PermanentError Progress Queue QueueStats RescheduleError ResultTimeout RetryPolicy StoreClosed StoreError StoreFull
+    StoreTooNew StoreUnavailable StoreUnusable SubmitOptions Task TaskFunction TaskNotFound TaskStatus TaskUnsuccessful Tenure
     TenureError TransitionRefused Unrecoverable Worker WorkerInfo connect
 """
 

@@ -300,6 +300,9 @@ class Store(ABC):
         msg = f"context.transaction(): {_ONLY_POSTGRES}"
         raise InvalidInput(msg)
 
+    def check(self) -> None:  # noqa: B027 - most stores have nothing to do here
+        """Raise `StoreClosed` when this handle was closed or this process is a fork: no call will ever succeed here."""
+
     async def about(self) -> dict[str, str]:
         """What an operator may want to know about this store: versions, places, sizes."""
         return {}
@@ -322,7 +325,10 @@ class Store(ABC):
 
     @abstractmethod
     async def close(self) -> None:
-        """Let go of files and connections. Closing twice is fine."""
+        """Let go of files and connections: every later call raises `StoreClosed`. Closing twice is fine.
+
+        In a forked child nothing is let go of, because all of it is the parent's.
+        """
 
 
 def paused_queues(pauses: Sequence[Note], now: datetime) -> set[str]:

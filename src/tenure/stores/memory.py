@@ -6,6 +6,7 @@ It does what the contract says in the plainest way there is, by looking at every
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 import threading
 from collections import Counter
@@ -34,6 +35,7 @@ from tenure.stores.base import (
     remembered,
 )
 from tenure.stores.cursors import not_of_a_dump, not_of_a_listing
+from tenure.stores.door import Door
 from tenure.stores.matching import matches
 from tenure.submission import Submission
 from tenure.task import OPEN, Task, TaskStatus
@@ -51,7 +53,8 @@ class MemoryStore(Store):
 
     def __init__(self, clock: Callable[[], datetime] = _machine_time) -> None:
         self._clock = clock
-        self._lock = threading.RLock()
+        self._door = Door("The queue in memory")
+        self._one_at_a_time = threading.RLock()
         self._tasks: dict[str, Task] = {}
         self._order: dict[str, int] = {}
         self._reservations: dict[str, Reservation] = {}
@@ -61,7 +64,16 @@ class MemoryStore(Store):
         self._submitted = 0
         self._waiting: set[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = set()
 
+    @property
+    def _lock(self) -> threading.RLock:
+        self._door.check()
+        return self._one_at_a_time
+
+    def check(self) -> None:
+        self._door.check()
+
     async def now(self) -> datetime:
+        self._door.check()
         return self._clock()
 
     async def insert(
@@ -312,7 +324,9 @@ class MemoryStore(Store):
 
     async def wait(self, mark: object, timeout: float) -> None:
         entry = asyncio.get_running_loop(), asyncio.Event()
-        with self._lock:
+        if self._door.is_shut:
+            return
+        with self._one_at_a_time:
             if self._writes != mark:
                 return
             self._waiting.add(entry)
@@ -322,11 +336,13 @@ class MemoryStore(Store):
         except TimeoutError:
             pass
         finally:
-            with self._lock:
+            with self._one_at_a_time:
                 self._waiting.discard(entry)
 
     async def close(self) -> None:
-        self._written()
+        if self._door.shut():
+            with self._one_at_a_time:
+                self._written()
 
     def _put(self, task: Task) -> Task:
         self._tasks[task.id] = task
@@ -335,7 +351,9 @@ class MemoryStore(Store):
     def _written(self) -> None:
         self._writes += 1
         for loop, event in self._waiting:
-            loop.call_soon_threadsafe(event.set)
+            # A loop that was closed with somebody asleep in it is no reason to fail a write.
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(event.set)
 
 
 def _fits(change: Change, stored: Task) -> bool:

@@ -201,6 +201,10 @@ class FaultyStore(Store):
         """What the wrapped store is concerned about."""
         return await self.store.concerns()
 
+    def check(self) -> None:
+        """The wrapped store knows whether it is closed."""
+        self.store.check()
+
     def twin(self) -> Store:
         """A twin of the wrapped store, in the same trouble: calls of both are counted together."""
         twin = self.store.twin()

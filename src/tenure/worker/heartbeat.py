@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from datetime import timedelta
 from typing import Any
 
-from tenure.errors import StoreUnavailable
+from tenure.errors import StoreClosed, StoreUnavailable
 from tenure.stores.base import WORKER, Hold, Note, Query, Renewal, Store
 from tenure.task import TaskStatus
 from tenure.worker import surroundings
@@ -91,6 +91,9 @@ class Heartbeat:
                     await self._answered(store)
                     self._outage.worked(WORK)
                     self._failing = False
+                except StoreClosed:
+                    # Whoever claims tells it, and ends the worker.
+                    self._failing = True
                 except Exception as error:
                     self._outage.failed(WORK, error)
                     self._failing = True

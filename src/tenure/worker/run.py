@@ -421,9 +421,12 @@ class Run:
 
     async def _wait_for_change(self) -> None:
         self.changed.clear()
-        with contextlib.suppress(TimeoutError):
+        try:
             async with asyncio.timeout(self.worker.poll):
                 await self.changed.wait()
+        except TimeoutError:
+            # While all slots are taken nothing else would tell that the queue was closed.
+            self.store.check()
 
     # -- giving back
 

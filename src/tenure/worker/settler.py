@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from tenure.errors import DamagedRecord, LeaseLost, StoreUnavailable
+from tenure.errors import DamagedRecord, LeaseLost, StoreClosed, StoreUnavailable
 from tenure.lifecycle import took_effect
 from tenure.observe.logging import about
 from tenure.stores.base import Change, Store
@@ -82,6 +82,9 @@ class Settler:
                 # The answer was lost, not necessarily the write: look before deciding again.
                 reread = True
                 await self._backoff.wait(error)
+            except StoreClosed as closed:
+                self._on_settled([_lost(attempt, str(closed)) for attempt in batch])
+                return
             except Exception:
                 if len(batch) > 1:
                     for attempt in batch:

@@ -14,6 +14,7 @@ from tenure.errors import IdempotencyConflict, StoreUnusable
 from tenure.idempotency import Reservation, read_reservation
 from tenure.stores.aws import Access, AwsClient
 from tenure.stores.base import Change, Claimed, Count, Hold, Note, Page, Piece, Query, Renewal, Store, Want
+from tenure.stores.door import Door
 from tenure.stores.dynamodb.address import Address, read_address
 from tenure.stores.dynamodb.changing import read, renew, swap
 from tenure.stores.dynamodb.claiming import Claim
@@ -45,6 +46,7 @@ class DynamoStore(Store):
     ) -> None:
         self.address = address = read_address(url) if isinstance(url, str) else url
         self._clock = clock
+        self._door = Door(f"The queue on DynamoDB, {address.shown}", one_loop=True)
         access = Access("dynamodb", region=address.region, endpoint=address.endpoint, profile=address.profile)
         self.client = client or AwsClient(access, connections=address.connections, timeout=address.timeout)
         self.table = Table(self.client, address)
@@ -56,8 +58,12 @@ class DynamoStore(Store):
     async def open(self) -> None:
         await self._parts()
 
+    def check(self) -> None:
+        self._door.check()
+
     async def _parts(self) -> Parts:
         """What every step needs; the table is looked at before the first one."""
+        self._door.check()
         if self._known is None:
             keys = Keys(self.address.prefix, await prepare(self.table))
             lanes, counts = Lanes(self.table, keys), Counts(self.table, keys)
@@ -65,6 +71,7 @@ class DynamoStore(Store):
         return self._known
 
     async def now(self) -> datetime:
+        self._door.check()
         if self._clock is not None:
             return self._clock()
         if not self.client.clock.known:
@@ -173,5 +180,7 @@ class DynamoStore(Store):
         return twin
 
     async def close(self) -> None:
+        if not self._door.shut():
+            return
         self._poll.close()
         await self.client.close()

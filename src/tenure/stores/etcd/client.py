@@ -10,7 +10,8 @@ from typing import Any
 
 import grpc
 
-from tenure.errors import StoreFull, StoreUnavailable
+from tenure.errors import StoreClosed, StoreFull, StoreUnavailable
+from tenure.stores.door import Door
 from tenure.stores.etcd.address import Address
 from tenure.stores.etcd.requests import OPS_LIMIT, Txn, answers
 from tenure.stores.etcd.trouble import explained, is_away, wants_login
@@ -80,7 +81,7 @@ class Client:
         self._token: str | None = None
         self._login = asyncio.Lock()
         self._reading: set[asyncio.Future[Any]] = set()
-        self._closed = False
+        self.door = Door(f"The queue on etcd at {address.shown}", one_loop=True)
 
     @property
     def patience(self) -> float:
@@ -144,7 +145,9 @@ class Client:
                 raise Unanswered(str(trouble)) from error
             raise trouble from error
         except grpc.aio.UsageError as error:
-            raise _closed() from error
+            # The channel was closed while this request was on its way to it.
+            msg = "This queue is closed. Connect again."
+            raise StoreClosed(msg) from error
 
     async def _authorized(self, path: str, request: Any) -> Any:
         try:
@@ -204,8 +207,7 @@ class Client:
 
     def call(self, path: str) -> Any:
         """The function that makes a request to the current member."""
-        if self._closed:
-            raise _closed()
+        self.door.check()
         endpoint = self.endpoint
         known = self._calls.get((endpoint, path))
         if known is not None:
@@ -224,7 +226,7 @@ class Client:
 
     async def close(self) -> None:
         """Let go of all connections."""
-        self._closed = True
+        self.door.shut()
         if self._reading:
             await asyncio.wait(self._reading, timeout=1)
         channels, self._channels = list(self._channels.values()), {}
@@ -235,10 +237,6 @@ class Client:
 
 async def _answer_to(call: Any) -> Any:
     return await call
-
-
-def _closed() -> StoreUnavailable:
-    return StoreUnavailable("This queue is closed. Connect again.")
 
 
 def _connect(endpoint: str, address: Address) -> grpc.aio.Channel:

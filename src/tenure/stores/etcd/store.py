@@ -48,12 +48,21 @@ class EtcdStore(Store):
         self._clock, self._log_clock = clock, log_clock or LogClock()
         self._client = Client(address)
         layout = Layout("/".join(name(part).decode() for part in address.prefix.split("/")))
-        self._db = Database(self._client, layout, self._time_if_known, self._hear_of)
+        self._database = Database(self._client, layout, self._time_if_known, self._hear_of)
         self._news = News(self._client, layout, self._heard)
         self._timekeeper = Timekeeper(self._client, layout, self._log_clock)
         self._lanes: set[Lane] = set()
 
+    @property
+    def _db(self) -> Database:
+        self._client.door.check()
+        return self._database
+
+    def check(self) -> None:
+        self._client.door.check()
+
     async def now(self) -> datetime:
+        self.check()
         if self._clock is not None:
             return self._clock()
         now = await self._timekeeper.now()
@@ -150,9 +159,11 @@ class EtcdStore(Store):
         return EtcdStore(self.address, self._clock, self._log_clock)
 
     async def close(self) -> None:
+        if self._client.door.is_elsewhere:
+            return
         await self._news.close()
         await self._timekeeper.close()
         with contextlib.suppress(StoreError):
-            await self._db.hush()
-            await self._db.writer.close()
+            await self._database.hush()
+            await self._database.writer.close()
         await self._client.close()

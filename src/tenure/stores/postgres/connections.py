@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import asyncpg
 
 from tenure.errors import StoreUnavailable
+from tenure.stores.door import Door
 from tenure.stores.postgres.address import Address
 from tenure.stores.postgres.trouble import CONFLICTS, Trouble, ends_connection, explained
 
@@ -62,11 +63,12 @@ class Connections:
         self._room = asyncio.Semaphore(limit)
         self._idle: list[Connection] = []
         self._lent: set[Connection] = set()
-        self._closed = False
+        self.door = Door(f"The queue on PostgreSQL at {address.shown}", one_loop=True)
 
     @contextlib.asynccontextmanager
     async def lend(self) -> AsyncIterator[Connection]:
         """A connection for the length of the block. One that fails in it is thrown away."""
+        self.door.check()
         async with self._room:
             connection = await self._take()
             self._lent.add(connection)
@@ -98,6 +100,8 @@ class Connections:
             except Trouble as error:
                 if getattr(error, "sqlstate", None) in CONFLICTS and number + 1 < TRIES:
                     continue
+                # A call that our own close has cut off is no trouble of the server's.
+                self.door.check()
                 raise explained(error, self._address.shown) from error
         raise AssertionError
 
@@ -107,7 +111,8 @@ class Connections:
 
     async def close(self) -> None:
         """Close what is idle, and cut off what is not."""
-        self._closed = True
+        if not self.door.shut():
+            return
         idle, self._idle = self._idle, []
         for connection in self._lent:
             connection.terminate()
@@ -117,9 +122,7 @@ class Connections:
 
     async def _take(self) -> Connection:
         while True:
-            if self._closed:
-                msg = "This queue is closed. Connect again."
-                raise StoreUnavailable(msg)
+            self.door.check()
             if not self._idle:
                 return await open_connection(self._address, plain=self._plain)
             connection = self._idle.pop()
@@ -127,7 +130,7 @@ class Connections:
                 return connection
 
     def _give_back(self, connection: Connection) -> None:
-        if self._closed or connection.is_closed():
+        if self.door.is_shut or connection.is_closed():
             connection.terminate()
         else:
             self._idle.append(connection)

@@ -62,7 +62,11 @@ class PostgresStore(Store):
     async def open(self) -> None:
         await migrate(self._connections, self.address)
 
+    def check(self) -> None:
+        self._connections.door.check()
+
     async def now(self) -> datetime:
+        self.check()
         if self._clock is not None:
             return self._clock()
         if not self._server_clock.known:
@@ -233,7 +237,8 @@ class PostgresStore(Store):
         return PostgresStore(self.address, self._clock, self._server_clock)
 
     async def close(self) -> None:
-        await self._news.close()
+        if self._connections.door.shut():
+            await self._news.close()
         await self._connections.close()
         await self._transactions.close()
 

@@ -25,6 +25,7 @@ from tenure.stores.base import (
     Store,
     Want,
 )
+from tenure.stores.door import Door
 from tenure.stores.polling import Poll
 from tenure.stores.s3.address import Address, read_address
 from tenure.stores.s3.bucket import Bucket
@@ -95,6 +96,7 @@ class S3Store(Store):
             # What is known of the bucket is shared, so that a renewal there is no surprise here.
             self.client = twin_of.client.twin()
             self._known = twin_of._known  # noqa: SLF001 - the same class
+        self._door = Door(f"The queue on S3, {self.address.shown}", one_loop=True)
         self._given_clock = clock
         self._clock = clock or self.client.clock.now
         self._poll = Poll(longest=self.poll)
@@ -133,7 +135,11 @@ class S3Store(Store):
     def _shards(self) -> int:
         return self._known.shards()
 
+    def check(self) -> None:
+        self._door.check()
+
     async def open(self) -> None:
+        self._door.check()
         async with self._opening:
             if self._known.layout is None:
                 self._known.layout = await open_layout(self.bucket)
@@ -266,6 +272,8 @@ class S3Store(Store):
         return S3Store(self.address, self._given_clock, twin_of=self)
 
     async def close(self) -> None:
+        if not self._door.shut():
+            return
         self._poll.close()
         if behind := self._tidying | self._noting:
             await asyncio.wait(behind)

@@ -141,6 +141,9 @@ class Shard(Store):
     async def wait(self, mark: object, timeout: float) -> None:
         await self.store.wait(mark, timeout)
 
+    def check(self) -> None:
+        self.store.check()
+
     def twin(self) -> Shard:
         store = self.store.twin()
         if store is self.store:

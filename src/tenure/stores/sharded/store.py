@@ -78,6 +78,10 @@ class ShardedStore(Store):
         """Open it while it is still a queue of fewer shards, to bring everything where it will be kept."""
         await seating.take_new_seats(self.shards, before)
 
+    def check(self) -> None:
+        for shard in self.shards:
+            shard.check()
+
     async def now(self) -> datetime:
         """The time of the first shard that is there. What happens to a task goes by the time of its own shard."""
         for shard in sorted(self.shards, key=lambda shard: shard.health.away is not None):

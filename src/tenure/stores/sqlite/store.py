@@ -58,7 +58,11 @@ class SqliteStore(Store):
         self._watch_lock = threading.Lock()
         self._idle = True
 
+    def check(self) -> None:
+        self._writer.door.check()
+
     async def now(self) -> datetime:
+        self.check()
         return self._clock()
 
     async def insert(
@@ -143,6 +147,8 @@ class SqliteStore(Store):
 
     def mark(self) -> object:
         """SQLite's own count of commits by others; the watching connection never writes, so everyone is another."""
+        if self._writer.door.is_shut:
+            return None
         with self._watch_lock:
             if self._watch is None:
                 return None
@@ -159,7 +165,8 @@ class SqliteStore(Store):
                 return
 
     async def close(self) -> None:
-        await asyncio.to_thread(self._close)
+        if not self._writer.door.is_elsewhere:
+            await asyncio.to_thread(self._close)
 
     def _close(self) -> None:
         self._writer.close()

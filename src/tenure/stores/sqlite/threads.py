@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tenure.errors import StoreUnavailable
+from tenure.stores.door import Door
 from tenure.stores.sqlite import hurry
 from tenure.stores.sqlite.connection import explained, is_busy, is_full, open_connection, patiently
 
@@ -29,7 +29,7 @@ class ConnectionThread:
         self._path = path
         self._connection = open_connection(path)
         self._calls: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
-        self._closed = False
+        self.door = Door(f"The store on {path}")
         self._closing = threading.Lock()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
@@ -39,10 +39,10 @@ class ConnectionThread:
         return self._put(_Call(work))
 
     def _put(self, call: _Call) -> asyncio.Future[Any]:
+        # Before the lock, too: in a forked child it may be held by a thread that is not there.
+        self.door.check()
         with self._closing:
-            if self._closed:
-                msg = f"The store on {self._path} is closed. Connect again."
-                raise StoreUnavailable(msg)
+            self.door.check()
             hurry.leave(self)
             self._calls.put(call)
         return call.answer
@@ -50,8 +50,8 @@ class ConnectionThread:
     def close(self) -> None:
         """Finish what is queued, then let go of the file."""
         with self._closing:
-            if not self._closed:
-                self._closed = True
+            if not self.door.is_shut:
+                self.door.shut()
                 self._calls.put(None)
         self._thread.join()
 

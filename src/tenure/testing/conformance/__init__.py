@@ -17,8 +17,8 @@ test module per topic:
     from tenure.testing.conformance.claims import *
 
 The topics are `submit`, `idempotency`, `claims`, `leases`, `ends`, `expiry`, `operators`,
-`ordering`, `history`, `listing`, `retention`, `moving`, `notes`, `wakeups`, `races`, `boundaries`,
-`newer` and `faults`. `machine` compares a store with the memory store under random commands.
+`ordering`, `history`, `listing`, `retention`, `moving`, `notes`, `wakeups`, `closing`, `races`,
+`boundaries`, `newer` and `faults`. `machine` compares a store with the memory store under random commands.
 
 Some tests need a storage in a state that no call of Tenure leaves behind: a producer that died
 between its two writes, a task that is gone. The fixture `tamper` gives them a `Tampering`
@@ -29,7 +29,7 @@ import pytest
 
 TOPICS = (
     "submit", "idempotency", "claims", "leases", "ends", "expiry", "operators", "ordering", "history", "listing",
-    "retention", "moving", "notes", "wakeups", "races", "boundaries", "newer", "faults",
+    "retention", "moving", "notes", "wakeups", "closing", "races", "boundaries", "newer", "faults",
 )  # fmt: skip
 
 pytest.register_assert_rewrite(*(f"{__name__}.{topic}" for topic in (*TOPICS, "steps", "machine")))
