@@ -11,9 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+from tenure.errors import StoreUnusable
 from tenure.stores.door import Door
 from tenure.stores.sqlite import hurry
-from tenure.stores.sqlite.connection import explained, is_busy, is_full, open_connection, patiently
+from tenure.stores.sqlite.connection import explained, identity, is_busy, is_full, open_connection, patiently
 
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], Any]
@@ -105,6 +106,9 @@ class WriterThread(ConnectionThread):
     def __init__(self, path: Path, name: str, on_commit: Callable[[], None]) -> None:
         self._on_commit = on_commit
         super().__init__(path, name)
+        # The process may go to another folder; the file stays where it is.
+        self._place = path.absolute()
+        self._file = identity(self._place)
 
     def call_lazily(self, work: Callable[[sqlite3.Connection], T]) -> asyncio.Future[T]:
         """Queue `work` that may find nothing to write: it takes the write lock with its first write, if there is one."""
@@ -124,6 +128,7 @@ class WriterThread(ConnectionThread):
                 call.result = call.work(connection)
                 answered += 1
             patiently(lambda: connection.execute("COMMIT"), self._path)
+            self._check_file()
             if connection.total_changes != before:
                 self._on_commit()
         except BaseException as error:
@@ -145,6 +150,15 @@ class WriterThread(ConnectionThread):
             if is_full(error):
                 self._make_room()
         self._answer(group)
+
+    def _check_file(self) -> None:
+        """What was committed to a file that nobody finds any more is lost: nobody may be told that it is kept."""
+        if identity(self._place) != self._file:
+            msg = (
+                f"{self._path} was deleted or replaced while it was in use, so nothing was stored. "
+                "Restart every program that uses it, and copy or move the file only while none does."
+            )
+            raise StoreUnusable(msg)
 
     def _make_room(self) -> None:
         """The log may hold much that is already in the file, or can go there without making it longer."""
