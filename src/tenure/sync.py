@@ -9,14 +9,16 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from datetime import datetime
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from tenure import queue as _async
-from tenure.errors import StoreUnavailable
+from tenure.errors import StoreClosed
 from tenure.observe.events import Subscriber
+from tenure.stores.door import Door
 from tenure.task import Task, TaskStatus
 
 P = ParamSpec("P")
@@ -37,6 +39,8 @@ class Queue:
     """A queue whose calls block. Any thread may use it; calls made at once share one commit."""
 
     def __init__(self, url: str | Sequence[str] | None, clock: Callable[[], datetime] | None = None) -> None:
+        self._door = Door("This queue")
+        self._handing_in, self._closing = threading.Lock(), threading.Lock()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="tenure-sync", daemon=True)
         self._thread.start()
@@ -87,10 +91,18 @@ class Queue:
         return self
 
     def close(self) -> None:
-        """Let go of the store. Closing twice is fine."""
-        if not self._loop.is_closed():
-            self._wait(self._queue.close())
-            self._stop()
+        """Let go of the store. Whoever still waits for an answer is told; closing twice, or at once, is fine."""
+        if self._door.is_elsewhere:
+            return
+        with self._closing:
+            if self._loop.is_closed():
+                return
+            with self._handing_in:
+                self._door.shut()
+            try:
+                asyncio.run_coroutine_threadsafe(self._end(), self._loop).result()
+            finally:
+                self._stop()
 
     def __enter__(self) -> Self:
         return self
@@ -99,11 +111,36 @@ class Queue:
         self.close()
 
     def _wait(self, call: Coroutine[Any, Any, R]) -> R:
-        if self._loop.is_closed():
+        answer = self._hand_in(call)
+        try:
+            return answer.result()
+        except concurrent.futures.CancelledError:
+            msg = (
+                "This queue was closed while a call waited for its answer. "
+                "Connect again, and look whether the call took effect."
+            )
+            raise StoreClosed(msg) from None
+
+    def _hand_in(self, call: Coroutine[Any, Any, R]) -> concurrent.futures.Future[R]:
+        try:
+            # Before the lock, too: in a forked child it may be held by a thread that is not there.
+            self._door.check()
+            with self._handing_in:
+                self._door.check()
+                return asyncio.run_coroutine_threadsafe(call, self._loop)
+        except StoreClosed:
             call.close()
-            msg = "This queue is closed. Connect again."
-            raise StoreUnavailable(msg)
-        return asyncio.run_coroutine_threadsafe(call, self._loop).result()
+            raise
+
+    async def _end(self) -> None:
+        """Close the queue, and let nobody wait for what will never come."""
+        try:
+            await self._queue.close()
+        finally:
+            others = asyncio.all_tasks() - {asyncio.current_task()}
+            for other in others:
+                other.cancel()
+            await asyncio.gather(*others, return_exceptions=True)
 
     def _stop(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)

@@ -1,5 +1,6 @@
 """The same calls without an event loop, from any number of threads."""
 
+import asyncio
 import inspect
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -7,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import tenure.sync
-from tenure import IdempotencyConflict, StoreError, TaskStatus, TenureError
+from tenure import IdempotencyConflict, StoreClosed, StoreError, TaskStatus, TenureError
 from tenure.queue import Queue
 from tenure.testing import FaultyStore
 
@@ -74,6 +75,93 @@ def test_a_closed_queue_says_so(url):
     queue.close()
     with pytest.raises(StoreError, match="closed"):
         queue.submit("job", 1)
+
+
+def in_threads(count, call):
+    """Start it in so many threads; the threads, and what has come of each call."""
+    outcomes = []
+
+    def run():
+        try:
+            outcomes.append(call())
+        except Exception as error:
+            outcomes.append(error)
+
+    threads = [threading.Thread(target=run, daemon=True) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    return threads, outcomes
+
+
+def ended(threads):
+    for thread in threads:
+        thread.join(30)
+    return not any(thread.is_alive() for thread in threads)
+
+
+def test_who_waits_for_a_result_while_another_thread_closes_is_told(queue):
+    task = queue.submit("job", 1)
+    looking = threading.Event()
+
+    class Looks(FaultyStore):
+        def mark(self):
+            looking.set()
+            return super().mark()
+
+    queue._queue = Queue(Looks(queue._queue.store))
+    threads, outcomes = in_threads(1, lambda: queue.result(task.id))
+    assert looking.wait(30)
+    queue.close()
+    assert ended(threads)
+    assert [type(outcome) for outcome in outcomes] == [StoreClosed]
+
+
+def test_a_call_that_never_gets_its_answer_ends_with_the_close(queue):
+    asked = threading.Event()
+
+    class Silent(FaultyStore):
+        async def count(self):
+            asked.set()
+            await asyncio.Event().wait()
+
+    queue._queue = Queue(Silent(queue._queue.store))
+    threads, outcomes = in_threads(1, queue.counts)
+    assert asked.wait(30)
+    queue.close()
+    assert ended(threads)
+    assert "closed while a call waited" in str(outcomes[0])
+
+
+def test_threads_that_submit_while_another_closes_have_a_task_or_are_told(url):
+    queue = tenure.sync.connect(url)
+    begun = threading.Event()
+
+    def submit():
+        made = 0
+        while True:
+            try:
+                queue.submit("job", made)
+            except StoreClosed:
+                return made
+            made += 1
+            begun.set()
+
+    threads, outcomes = in_threads(6, submit)
+    assert begun.wait(30)
+    queue.close()
+    assert ended(threads)
+    assert all(isinstance(outcome, int) for outcome in outcomes)
+    if url != "memory://":
+        with tenure.sync.connect(url) as again:
+            assert again.counts()[TaskStatus.Pending] >= sum(outcomes)
+
+
+def test_closing_several_times_at_once_is_fine(url):
+    for _ in range(10):
+        queue = tenure.sync.connect(url)
+        threads, outcomes = in_threads(3, queue.close)
+        assert ended(threads)
+        assert outcomes == [None] * 3
 
 
 def test_a_store_that_cannot_be_opened_leaves_no_thread_behind(tmp_path):

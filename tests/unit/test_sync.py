@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import tenure.sync
-from tenure.errors import InvalidInput, InvalidURL, StoreUnavailable, TaskNotFound
+from tenure.errors import InvalidInput, InvalidURL, StoreClosed, TaskNotFound
 from tenure.observe.events import Subscriber
 from tenure.task import TaskStatus
 
@@ -89,7 +89,7 @@ def test_closing_twice_is_fine_and_the_thread_is_gone():
 def test_a_closed_queue_says_so():
     queue = tenure.sync.connect("memory://")
     queue.close()
-    with pytest.raises(StoreUnavailable, match="This queue is closed"):
+    with pytest.raises(StoreClosed, match="This queue is closed"):
         queue.submit("greet")
 
 
