@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sqlite3
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -24,6 +23,7 @@ from tenure.stores.sqlite.changing import Misfit, Swap, forget, overdue, prune, 
 from tenure.stores.sqlite.claiming import Taken, read, read_one_by_one, take
 from tenure.stores.sqlite.connection import about, migrate, open_connection
 from tenure.stores.sqlite.finding import find
+from tenure.stores.sqlite.forking import use_of
 from tenure.stores.sqlite.inserting import Insert, reservation
 from tenure.stores.sqlite.moving import dump, restore
 from tenure.stores.sqlite.records import get, notes, put_note, statement
@@ -55,7 +55,7 @@ class SqliteStore(Store):
             self._reader = ConnectionThread(self.path, "tenure-reader")
             opened.pop_all()
         self._watch: sqlite3.Connection | None = watch
-        self._watch_lock = threading.Lock()
+        self._watch_lock = use_of(watch)
         self._idle = True
 
     def check(self) -> None:

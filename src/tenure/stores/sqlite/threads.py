@@ -15,6 +15,7 @@ from tenure.errors import StoreUnusable
 from tenure.stores.door import Door
 from tenure.stores.sqlite import hurry
 from tenure.stores.sqlite.connection import explained, identity, is_busy, is_full, open_connection, patiently
+from tenure.stores.sqlite.forking import use_of
 
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], Any]
@@ -29,6 +30,7 @@ class ConnectionThread:
     def __init__(self, path: Path, name: str) -> None:
         self._path = path
         self._connection = open_connection(path)
+        self._use = use_of(self._connection)
         self._calls: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
         self.door = Door(f"The store on {path}")
         self._closing = threading.Lock()
@@ -71,13 +73,15 @@ class ConnectionThread:
             # For all of them: whoever hands in a call from here on is served in the next round.
             hurry.arrive(self)
             try:
-                self._serve(group)
+                with self._use:
+                    self._serve(group)
             except BaseException as error:
                 # Whatever it was: this thread must live on, and nobody may wait for an answer that never comes.
                 for call in group:
                     call.error = call.error or error
                 self._answer(group)
-        self._connection.close()
+        with self._use:
+            self._connection.close()
 
     def _serve(self, group: list[_Call]) -> None:
         for call in group:
