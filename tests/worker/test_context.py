@@ -162,3 +162,27 @@ async def test_what_a_handler_leaves_in_context_variables_is_not_seen_by_the_nex
     await memory.submit_many([("remembers", number) for number in range(5)])
     await worker.run(until_idle=True)
     assert seen == [None] * 5
+
+
+async def test_a_plain_handler_submits_through_its_context(queue):
+    worker = Worker(queue)
+
+    @worker.task("parent")
+    def parent(input, context):
+        return context.wait_for(context.queue.submit("child", input)).id
+
+    task = await queue.submit("parent", 7)
+    await worker.run(until_idle=True)
+    assert (await queue.get(await queue.result(task.id))).input == 7
+
+
+async def test_a_handler_on_the_loop_is_told_to_await_instead(queue):
+    worker = Worker(queue, retry=None)
+
+    @worker.task("parent")
+    async def parent(input, context):
+        context.wait_for(context.queue.submit("child", input))
+
+    task = await queue.submit("parent", 7)
+    await worker.run(until_idle=True)
+    assert "InvalidHandler: context.wait_for is for plain handlers" in (await queue.get(task.id)).last_error

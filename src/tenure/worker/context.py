@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import math
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
 
 from tenure import times
-from tenure.errors import InvalidInput, LeaseLost
+from tenure.errors import InvalidHandler, InvalidInput, LeaseLost
 from tenure.stores.base import Hold, Renewal, Transaction
 from tenure.task import Progress, Task
 
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from tenure.queue import Queue
 
 _log = logging.getLogger("tenure.task")
+
+
+T = TypeVar("T")
 
 
 class Holder(Protocol):
@@ -42,6 +46,7 @@ class Context(msgspec.Struct, eq=False):
     """What `transaction` has begun; it ends with the handler."""
     _holder: Holder | None = None
     _progress: Progress | None = None
+    _loop: asyncio.AbstractEventLoop | None = None
 
     def __repr__(self) -> str:
         return f"<Context of task {self.task.id}, attempt {self.attempt}>"
@@ -62,6 +67,14 @@ class Context(msgspec.Struct, eq=False):
         task = self.task
         about = {"task_id": task.id, "task_type": task.type, "attempt": task.attempt, "worker_id": task.worker_id}
         return logging.LoggerAdapter(_log, about)
+
+    def wait_for(self, call: Coroutine[Any, Any, T]) -> T:
+        """For a plain handler, on its thread: the answer to what others `await`, as in `context.wait_for(context.queue.submit(…))`."""
+        if self._loop is None or asyncio._get_running_loop() is not None:  # noqa: SLF001 - the public one raises
+            call.close()
+            msg = f"context.wait_for is for plain handlers, which run on a thread. {self.task.type!r} is none: write `await`."
+            raise InvalidHandler(msg)
+        return asyncio.run_coroutine_threadsafe(call, self._loop).result()
 
     async def extend_lease(self, seconds: float | timedelta) -> None:
         """Hold the task for at least this long from now. The library renews by itself; this asks for more."""

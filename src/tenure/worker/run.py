@@ -347,7 +347,9 @@ class Run:
             self._end_unstarted(attempt, "its lease was over before it began" if late else "given back unstarted")
             self._start()
             return
-        context = Context(attempt.task, self.worker.queue, attempt.task.cancel_requested, _holder=attempt)
+        context = Context(
+            attempt.task, self.worker.queue, attempt.task.cancel_requested, _holder=attempt, _loop=self.loop
+        )
         attempt.begun, attempt.context = True, context
         timeout = attempt.timeout
         timer = None if timeout is None else self.loop.call_later(timeout, self._time_out, attempt)
