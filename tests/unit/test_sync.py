@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 
@@ -114,3 +115,29 @@ def test_what_happens_can_be_observed(queue):
     queue.cancel(task.id)
     queue.close()
     assert listener.heard == ("Submitted", "Cancelled")
+
+
+def test_a_call_that_is_still_waiting_when_the_queue_is_closed_is_told():
+    queue = tenure.sync.connect("memory://")
+    asked = threading.Event()
+
+    async def never():
+        asked.set()
+        await asyncio.Event().wait()
+
+    queue._queue.store.count = never
+    with ThreadPoolExecutor(1) as thread:
+        waiting = thread.submit(queue.counts)
+        assert asked.wait(30)
+        queue.close()
+        with pytest.raises(StoreClosed, match="closed while a call waited for its answer"):
+            waiting.result(30)
+
+
+def test_a_forked_child_is_told_to_connect_again_and_leaves_the_queue_to_its_parent(queue, monkeypatch):
+    with monkeypatch.context() as forked:
+        forked.setattr("tenure.stores.door.os", SimpleNamespace(getpid=lambda: -1))
+        with pytest.raises(StoreClosed, match=r"Connect again in this process\."):
+            queue.submit("greet")
+        queue.close()
+    assert queue.submit("greet").created
