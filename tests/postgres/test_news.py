@@ -95,7 +95,7 @@ async def test_a_listener_that_was_cut_off_comes_back(queue, postgres_url, postg
         await listening(other)
         for _ in range(3):
             cut = postgres_admin.execute(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%tenure%listeners%'"
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%INTO _tenure_.listeners%'"
                 " AND pid <> pg_backend_pid() AND state = 'idle'"
             ).fetchall()
             assert cut
@@ -125,7 +125,7 @@ async def test_a_worker_runs_what_was_submitted_while_it_was_cut_off(queue, post
             postgres_admin.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
                 " WHERE pid <> pg_backend_pid() AND state = 'idle' AND backend_type = 'client backend'"
-                " AND query LIKE '%listeners%'"
+                " AND query LIKE '%INTO _tenure_.listeners%'"
             )
         worker.stop()
         await working
