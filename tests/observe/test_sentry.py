@@ -3,11 +3,13 @@
 import asyncio
 import gzip
 import json
+import logging
 import threading
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import cpu_work
+import pydantic
 import pytest
 import sentry_sdk
 
@@ -50,6 +52,9 @@ def received():
     sentry_sdk.init(f"http://key@127.0.0.1:{server.server_port}/1", auto_session_tracking=False)
 
     def sent():
+        for thread in threading.enumerate():
+            if thread.name == "tenure-reports to Sentry":
+                thread.join(10)
         sentry_sdk.flush(10)
         return events
 
@@ -121,6 +126,8 @@ async def test_every_failure_is_reported_if_asked(queue, received):
     await worker_on(queue).run(until_idle=True)
     assert [event["level"] for event in received()] == ["warning", "warning", "error"]
     assert all("input" not in event["contexts"]["task"] for event in received())
+    # It stands in the variables of the handler, too.
+    assert "'ada'" not in json.dumps(received())
 
 
 async def test_what_two_handlers_tell_at_once_is_kept_apart(queue, received):
@@ -314,3 +321,114 @@ async def test_a_dead_letter_that_a_handler_of_another_task_comes_upon_is_not_ab
         await worker.run(until_idle=True)
     (event,) = received()
     assert (event["transaction"], "mine" in event["tags"]) == ("gone", False)
+
+
+@pytest.fixture
+def held_up(received):
+    """Sentry, which takes an event and does not go on until it may."""
+    may_go_on = threading.Event()
+
+    def before_send(event, hint):
+        may_go_on.wait(60)
+        return event
+
+    sentry_sdk.init(sentry_sdk.get_client().dsn, auto_session_tracking=False, before_send=before_send)
+    yield may_go_on
+    may_go_on.set()
+    received()
+
+
+async def test_a_report_that_takes_long_holds_up_no_handler(queue, received, held_up):
+    queue.observe(Sentry())
+    worker = Worker(queue, retry=None)
+
+    @worker.task("breaks")
+    async def breaks(input):
+        raise ValueError(input)
+
+    @worker.task("sound")
+    async def sound(input): ...
+
+    await queue.submit_many([("breaks", 1), ("breaks", 2), ("sound", 3)])
+    async with asyncio.timeout(30):
+        assert await worker.run(until_idle=True) == 3
+    assert not held_up.is_set()
+    held_up.set()
+    assert sorted(event["exception"]["values"][-1]["value"] for event in received()) == ["1", "2"]
+
+
+async def test_reports_of_a_burst_that_find_no_room_are_dropped_and_counted_in_one_line(
+    queue, received, held_up, caplog, monkeypatch
+):
+    monkeypatch.setattr("tenure.observe.sentry.ROOM", 5)
+    sentry = Sentry()
+    queue.observe(sentry)
+    worker = Worker(queue, retry=None)
+
+    @worker.task("breaks")
+    async def breaks(input):
+        raise ValueError(input)
+
+    await queue.submit_many([("breaks", number) for number in range(20)])
+    with caplog.at_level(logging.WARNING, "tenure.observe"):
+        await worker.run(until_idle=True)
+        held_up.set()
+        await sentry.finish()
+    (line,) = [record.getMessage() for record in caplog.records if record.name == "tenure.observe"]
+    reported = len(received())
+    # One may have been taken out to be reported before the others came.
+    assert reported in {5, 6}
+    assert line == f"{20 - reported} reports to Sentry were dropped: more than 5 waited"
+
+
+async def test_closing_the_queue_waits_for_reports_but_not_for_ever(received, held_up, caplog, monkeypatch):
+    monkeypatch.setattr("tenure.observe.sentry.PATIENCE", 0)
+    async with connect("memory://") as queue:
+        queue.observe(Sentry())
+        await queue.submit("charge", CARD)
+        await worker_on(queue).run(until_idle=True)
+    assert "1 reports to Sentry still wait after 0 s and may be lost" in caplog.text
+    held_up.set()
+    monkeypatch.setattr("tenure.observe.sentry.PATIENCE", 30)
+    async with connect("memory://") as queue:
+        queue.observe(Sentry())
+        await queue.submit("charge", CARD)
+        await worker_on(queue).run(until_idle=True)
+    assert not [thread for thread in threading.enumerate() if thread.name == "tenure-reports to Sentry"]
+
+
+async def test_what_handlers_tell_about_users_and_in_tags_is_redacted_too(queue, received):
+    queue.observe(Sentry())
+    worker = Worker(queue, retry=None)
+
+    @worker.task("tells")
+    async def tells(input):
+        sentry_sdk.set_user({"id": "ada", "segment": f"pwd={input['one']}"})
+        sentry_sdk.set_tag("address", f"postgres://u:{input['one']}@h/db")
+        sentry_sdk.set_extra("settings", [("DB_PASSWORD", input["one"])])
+        raise ValueError
+
+    await queue.submit("tells", {"one": "hunter2"})
+    await worker.run(until_idle=True)
+    (event,) = received()
+    assert (event["user"]["id"], event["user"]["segment"]) == ("ada", "pwd=[redacted]")
+    assert event["tags"]["address"] == "postgres://u:[redacted]@h/db"
+    assert event["extra"]["settings"] == [["DB_PASSWORD", "[redacted]"]]
+
+
+async def test_an_input_that_its_type_refuses_is_reported_without_it(queue, received):
+    class Pay(pydantic.BaseModel):
+        user: str
+        password: str = pydantic.Field(min_length=40)
+
+    queue.observe(Sentry())
+    worker = Worker(queue)
+
+    @worker.task("pay")
+    async def pay(input: Pay): ...
+
+    await queue.submit("pay", {"user": "ada", "password": "hun" + "ter2"})
+    await worker.run(until_idle=True)
+    (event,) = received()
+    assert "String should have at least 40 characters" in event["exception"]["values"][-1]["value"]
+    assert "hun" + "ter2" not in json.dumps(event)

@@ -196,6 +196,9 @@ class Subscriber:
     async def look(self, queue: Any) -> None:
         """Now and then, in a worker: a chance to ask the `Queue` for something."""
 
+    async def finish(self) -> None:
+        """The queue is about to be closed, and all was told: let go of what is still on its way, within some seconds."""
+
 
 class Events:
     """The stream of one queue."""
@@ -320,3 +323,8 @@ class Events:
         with contextlib.suppress(TenureError):
             await self.resolve(store)
         self.flush()
+        for subscriber in self.that_override("finish"):
+            try:
+                await subscriber.finish()
+            except Exception:
+                log.exception("%r failed", subscriber)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Sequence
+from contextvars import copy_context
+from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from tenure.errors import MissingExtra
+from tenure.observe.beside import Beside
 from tenure.observe.events import Failed, Lapsed, Subscriber, TaskEvent, kept
 from tenure.observe.redaction import SECRETS, Redaction
 from tenure.task import Task
@@ -13,7 +18,7 @@ from tenure.task import Task
 try:
     import sentry_sdk
     from sentry_sdk.integrations.logging import ignore_logger
-    from sentry_sdk.scope import use_isolation_scope
+    from sentry_sdk.scope import Scope, use_isolation_scope
     from sentry_sdk.utils import event_from_exception
 
     from tenure.observe.scopes import enter, outer_scope
@@ -21,6 +26,11 @@ except ModuleNotFoundError:
     raise MissingExtra("Sentry", "sentry") from None
 
 FAILURES = frozenset({Failed, Lapsed})
+ROOM = 250
+"""How many failures wait for their report. Each holds on to all that its handler had at hand."""
+PATIENCE = 5.0
+TOLD = ("contexts", "extra", "breadcrumbs", "message", "logentry", "user", "tags", "request")
+"""Parts of an event whose words others have chosen."""
 
 
 class Sentry(Subscriber):
@@ -28,7 +38,8 @@ class Sentry(Subscriber):
 
     It uses the client that `sentry_sdk.init` has set up. Everything a handler itself tells Sentry is kept apart
     from what others tell at the same time. `redact` are names of fields whose values are never sent; `send_input=False`
-    sends no input at all.
+    sends no input at all, and so no variables of frames. Reports are made on a thread of their own; in a burst, those that it
+    has no room for are dropped.
     """
 
     def __init__(
@@ -39,6 +50,7 @@ class Sentry(Subscriber):
         self._redacted = Redaction(redact)
         self._every_failure = every_failure
         self._send_input = send_input
+        self._reports = Beside("reports to Sentry", ROOM)
 
     def worker_begins(self, queues: Sequence[str], types: Sequence[str]) -> None:  # noqa: ARG002 - whatever it takes
         """From here on, a scope of its own for each attempt that tells something."""
@@ -48,14 +60,20 @@ class Sentry(Subscriber):
         if FAILURES.isdisjoint(map(type, events)):
             return
         failures: list[Any] = [event for event in events if type(event) in FAILURES]
+        now, context = datetime.now(UTC), copy_context()
         for failed in failures:
-            if failed.dead or self._every_failure:
-                self._report(failed)
+            if (failed.dead or self._every_failure) and self._reports.has_room():
+                scope = (kept(failed.context, "sentry") or outer_scope()).fork()
+                self._reports.put(partial(context.run, self._report, failed, scope, now))
 
-    def _report(self, failed: Failed) -> None:
+    async def finish(self) -> None:
+        """Wait for the reports that are yet to be made."""
+        await asyncio.to_thread(self._reports.finish, PATIENCE)
+
+    def _report(self, failed: Failed, scope: Scope, now: datetime) -> None:
         task = failed.task
-        scope = (kept(failed.context, "sentry") or outer_scope()).fork()
         event, hint, exception = self._described(failed)
+        event["timestamp"] = now
         scope.fingerprint = ["tenure", task.type, exception]
         scope.set_transaction_name(task.type, source="task")
         scope.set_tag("task_type", task.type)
@@ -103,13 +121,16 @@ class Sentry(Subscriber):
 
     def _clean(self, event: Any) -> Any:
         """Secrets may stand in the input, in the words of an exception, and in the variables of its frames."""
-        for part in ("contexts", "extra", "breadcrumbs", "message"):
+        for part in TOLD:
             if part in event:
                 event[part] = self._redacted(event[part])
         for exception in event.get("exception", {}).get("values", ()):
             exception["value"] = self._redacted(exception.get("value"))
             for frame in (exception.get("stacktrace") or {}).get("frames", ()):
-                if "vars" in frame:
+                # Tenure's own hold the input, and help nobody.
+                if not self._send_input or (frame.get("module") or "").startswith("tenure."):
+                    frame.pop("vars", None)
+                elif "vars" in frame:
                     frame["vars"] = self._redacted(frame["vars"])
         return event
 
