@@ -7,15 +7,17 @@ import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
-from opentelemetry import baggage, trace
+from opentelemetry import baggage, propagate, trace
 from opentelemetry import context as current
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.propagators.textmap import TextMapPropagator
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON, ParentBased
 from opentelemetry.trace import SpanKind, StatusCode
+from pydantic import BaseModel, Field
 
 from tenure import IdempotencyConflict, InvalidInput, RetryPolicy, Worker, connect
 from tenure.observe.tracing import Tracing
@@ -99,6 +101,82 @@ async def test_every_attempt_has_a_span_and_a_failure_is_recorded_on_it(traced, 
     assert "Traceback" in event.attributes["exception.stacktrace"]
 
 
+class Pay(BaseModel):
+    password: str = Field(min_length=40)
+
+
+def told_by(spans):
+    """All words that were recorded on spans."""
+    events = [event.attributes for span in spans for event in span.events]
+    return [span.status.description for span in spans] + [
+        words for event in events for words in (event["exception.message"], event["exception.stacktrace"])
+    ]
+
+
+async def test_secrets_in_the_words_of_an_exception_are_not_recorded(traced, exporter):
+    worker = Worker(traced, retry=None)
+
+    @worker.task("breaks")
+    async def breaks(input):
+        raise ValueError(f"no answer from postgres://u:{input}@h/db, token={input}")
+
+    @worker.task("pay")
+    async def pay(input: Pay): ...
+
+    await traced.submit("breaks", "hunter2")
+    await traced.submit("pay", {"password": "hunter2"})
+    with pytest.raises(InvalidInput):
+        await traced.submit("greet", queue="password=hunter2" * 100)
+    await worker.run(until_idle=True)
+    failed = [span for span in exporter.get_finished_spans() if span.status.status_code is StatusCode.ERROR]
+    assert len(failed) == 3
+    assert "hunter2" not in str(told_by(failed))
+    assert any(
+        "ValueError: no answer from postgres://u:[redacted]@h/db, token=[redacted]" in words
+        for words in told_by(failed)
+    )
+
+
+async def test_words_of_exceptions_are_recorded_as_they_are_if_asked(queue, exporter, provider):
+    queue.observe(Tracing(provider, redact=[]))
+    worker = Worker(queue, retry=None)
+
+    @worker.task("breaks")
+    async def breaks(input):
+        raise ValueError(f"token={input}")
+
+    await queue.submit("breaks", "hunter2")
+    await worker.run(until_idle=True)
+    assert exporter.get_finished_spans()[-1].status.description == "token=hunter2"
+
+
+class OneHeader(TextMapPropagator):
+    """Carries a trace in a header of its own, like that of Zipkin."""
+
+    fields = frozenset({"b3"})
+
+    def inject(self, carrier, context=None, setter=None):
+        span = trace.get_current_span(context).get_span_context()
+        carrier["b3"] = f"{span.trace_id:032x}-{span.span_id:016x}-1"
+
+    def extract(self, carrier, context=None, getter=None):
+        if "b3" not in carrier:
+            return context
+        trace_id, span_id, _ = carrier["b3"].split("-")
+        parent = trace.SpanContext(int(trace_id, 16), int(span_id, 16), is_remote=True, trace_flags=trace.TraceFlags(1))
+        return trace.set_span_in_context(trace.NonRecordingSpan(parent), context)
+
+
+async def test_a_trace_in_headers_of_another_propagator_is_gone_on_with(traced, exporter, monkeypatch):
+    monkeypatch.setattr(propagate, "get_global_textmap", OneHeader)
+    await traced.submit("greet")
+    await traced.submit("greet", headers={"tenant": "a"})
+    await worker_on(traced).run(until_idle=True)
+    submits = [span for span in exporter.get_finished_spans() if span.name == "submit greet"]
+    attempts = [span for span in exporter.get_finished_spans() if span.name == "process greet"]
+    assert [span.parent.span_id for span in attempts] == [span.context.span_id for span in submits]
+
+
 @pytest.mark.parametrize("plain", [True, False])
 async def test_what_a_handler_does_is_a_child_of_its_own_attempt(traced, exporter, provider, plain):
     tracer = provider.get_tracer("test")
@@ -139,11 +217,30 @@ async def test_a_batch_is_one_span_and_every_task_carries_it(traced, exporter):
     assert tasks[1].headers["own"] == "x"
 
 
+async def test_a_batch_of_several_types_and_queues_says_only_what_holds_for_all(traced, exporter):
+    await traced.submit_many([("greet", 1), ("flaky", 1, {"queue": "mail"})])
+    await traced.submit_many([("greet", 1), ("greet", 2, {"queue": "mail"})])
+    await traced.submit_many([("greet", 1, {"queue": "mail"}), ("flaky", 1, {"queue": "mail"})])
+    told = [
+        (span.name, span.attributes.get("tenure.task.type"), span.attributes.get("messaging.destination.name"))
+        for span in exporter.get_finished_spans()
+    ]
+    assert told == [("submit", None, None), ("submit greet", "greet", None), ("submit", None, "mail")]
+
+
+async def test_an_empty_batch_makes_no_span(traced, exporter):
+    assert await traced.submit_many([]) == []
+    assert exporter.get_finished_spans() == ()
+
+
 async def test_a_submit_that_is_refused_is_a_span_that_failed(traced, exporter):
     await traced.submit("greet", 1, idempotency_key="k")
     with pytest.raises(IdempotencyConflict):
         await traced.submit("greet", 2, idempotency_key="k")
-    assert exporter.get_finished_spans()[-1].status.status_code is StatusCode.ERROR
+    refused = exporter.get_finished_spans()[-1]
+    assert refused.status.status_code is StatusCode.ERROR
+    assert refused.attributes["error.type"] == "IdempotencyConflict"
+    assert [event.name for event in refused.events] == ["exception"]
     with pytest.raises(InvalidInput, match="headers must map strings to strings"):
         await traced.submit("greet", headers="no")
 

@@ -9,12 +9,14 @@ settings to say.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+import traceback
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from tenure.errors import MissingExtra, RescheduleError
 from tenure.observe.events import Execution, OnEnd, Subscriber
+from tenure.observe.redaction import SECRETS, Redaction
 from tenure.task import Task
 
 try:
@@ -36,29 +38,37 @@ _NOTHING = Context()
 
 
 class Tracing(Subscriber):
-    """Makes spans with the given provider, or with the one that is set up for the whole process."""
+    """Makes spans with the given provider, or with the one that is set up for the whole process.
 
-    def __init__(self, provider: TracerProvider | None = None) -> None:
+    `redact` are names of fields whose values are never told in the words of an exception; with `[]`, nothing is replaced.
+    """
+
+    def __init__(self, provider: TracerProvider | None = None, *, redact: Iterable[str] = SECRETS) -> None:
         self._tracer = trace.get_tracer("tenure", tracer_provider=provider)
+        self._redacted = Redaction(redact)
         self._unsampled = _unsampled({})
 
     @contextlib.contextmanager
     def submitting(self, options: dict[str, Any], types: Sequence[str], tasks: Sequence[Task]) -> Iterator[None]:
         """A span around the submit, whose context goes into the headers of its tasks."""
-        destination = options.get("queue") or "default"
-        name = types[0] if len(set(types)) == 1 else destination
+        if not types:
+            yield
+            return
         attributes: dict[str, Any] = {
             "messaging.system": SYSTEM,
             "messaging.operation.name": "submit",
             "messaging.operation.type": "send",
-            "messaging.destination.name": destination,
-            "tenure.task.type": name,
         }
-        if len(types) > 1:
+        name = "submit"
+        if len(set(types)) == 1:
+            name = f"submit {types[0]}"
+            attributes["tenure.task.type"] = types[0]
+        if len(types) == 1:
+            attributes["messaging.destination.name"] = options.get("queue") or "default"
+        else:
             attributes["messaging.batch.message_count"] = len(types)
-        # What is raised is recorded on the span, and marks it as failed.
         with self._tracer.start_as_current_span(
-            f"submit {name}", kind=SpanKind.PRODUCER, attributes=attributes
+            name, kind=SpanKind.PRODUCER, attributes=attributes, record_exception=False, set_status_on_exception=False
         ) as span:
             carried: dict[str, str] = {}
             inject(carried)
@@ -66,7 +76,14 @@ class Tracing(Subscriber):
             # Headers that are none are for the submit to refuse.
             if given is None or isinstance(given, Mapping):
                 options["headers"] = {**(given or {}), **carried}
-            yield
+            try:
+                yield
+            except Exception as error:
+                self._failed(span, error)
+                raise
+            # Tasks of a batch may have options of their own: only the answer tells where they went.
+            if len({task.queue for task in tasks}) == 1:
+                span.set_attribute("messaging.destination.name", tasks[0].queue)
             if len(tasks) == 1:
                 span.set_attribute("messaging.message.id", tasks[0].id)
 
@@ -82,7 +99,8 @@ class Tracing(Subscriber):
             current.attach(self._unsampled)
             return None
         last = task.history[-1]
-        around = extract(task.headers) if parent else _NOTHING
+        # Propagators other than W3C's have headers of other names.
+        around = extract(task.headers, _NOTHING) if task.headers else _NOTHING
         span = self._tracer.start_span(
             f"process {task.type}",
             context=around,
@@ -101,15 +119,25 @@ class Tracing(Subscriber):
             },
         )
         current.attach(trace.set_span_in_context(span, around))
-        return partial(_end, span) if span.is_recording() else None
+        return partial(self._end, span) if span.is_recording() else None
 
+    def _end(self, span: Span, error: BaseException | None) -> None:
+        try:
+            if error is not None and not isinstance(error, RescheduleError):
+                self._failed(span, error)
+        finally:
+            span.end()
 
-def _end(span: Span, error: BaseException | None) -> None:
-    if error is not None and not isinstance(error, RescheduleError):
-        span.record_exception(error)
+    def _failed(self, span: Span, error: BaseException) -> None:
         span.set_attribute("error.type", type(error).__qualname__)
-        span.set_status(Status(StatusCode.ERROR, str(error)))
-    span.end()
+        if span.is_recording():
+            words = self._redacted(str(error))
+            told = {
+                "exception.message": words,
+                "exception.stacktrace": self._redacted("".join(traceback.format_exception(error))),
+            }
+            span.record_exception(error, attributes=told)
+            span.set_status(Status(StatusCode.ERROR, words))
 
 
 class _Unsampled(Context):
@@ -130,7 +158,7 @@ class _Unsampled(Context):
 
     def _read(self) -> None:
         if not self:
-            dict.update(self, extract(self.headers))
+            dict.update(self, extract(self.headers, _NOTHING))
 
 
 def _unsampled(headers: dict[str, str]) -> _Unsampled:
