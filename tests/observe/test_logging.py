@@ -10,7 +10,8 @@ import pytest
 import structlog
 
 from tenure import RetryPolicy, Worker
-from tenure.observe.logging import JsonHandler, JsonLines, Logging
+from tenure.observe.events import Failed
+from tenure.observe.logging import FIELDS, JsonHandler, JsonLines, Logging, tell_failure
 
 
 @pytest.fixture
@@ -60,6 +61,50 @@ async def test_failures_are_told_once_whether_anybody_subscribed_or_not(queue, l
         ("ERROR", 2),
     ]
     assert "failed in attempt 2 on w1: ValueError: not today; now failed" in lines()[-1].getMessage()
+
+
+async def test_an_error_of_several_lines_is_one_line(queue, lines):
+    worker = Worker(queue, worker_id="w1", retry=None)
+
+    @worker.task("forges")
+    async def forges(input):
+        raise ValueError(input)
+
+    await queue.submit("forges", "a\nERROR b\r\x1b[2J\u2028c\x85d")
+    await worker.run(until_idle=True)
+    (line,) = lines()
+    assert line.getMessage().endswith(r"ValueError: a\nERROR b\r\x1b[2J\u2028c\x85d; now failed")
+    assert line.why == "ValueError: a\nERROR b\r\x1b[2J\u2028c\x85d"
+
+
+async def test_a_reason_of_several_lines_is_one_line(queue, lines):
+    queue.observe(Logging())
+    task = await queue.submit("greet", delay=60)
+    await queue.cancel(task.id, reason="no\nneed")
+    await asyncio.sleep(0)
+    assert lines()[-1].getMessage() == rf"task {task.id} (greet) was cancelled: no\nneed"
+
+
+async def test_the_line_of_a_failure_has_all_fields(queue, lines):
+    (task,) = await run_all(queue, ("fails",))
+    assert {line.why for line in lines()} == {"ValueError: not today"}
+    tell_failure(Failed(await queue.get(task.id), seconds=1.5))
+    assert set(FIELDS) <= vars(lines()[-1]).keys()
+    assert lines()[-1].seconds == 1.5
+
+
+async def test_what_a_handler_says_names_its_task_and_queue(queue, lines):
+    worker = Worker(queue, worker_id="w1", queues=["mail"])
+
+    @worker.task("says")
+    async def says(input, context):
+        context.logger.info("hello")
+
+    task = await queue.submit("says", queue="mail")
+    await worker.run(until_idle=True)
+    (line,) = lines()
+    told = (line.task_id, line.task_type, line.queue, line.attempt, line.worker_id)
+    assert told == (task.id, "says", "mail", 1, "w1")
 
 
 async def test_an_idle_worker_writes_no_lines(queue, caplog):

@@ -7,6 +7,7 @@ A failed attempt, and one whose claim was lost, are told by the worker itself, w
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, TextIO
@@ -69,6 +70,7 @@ _SAID = {
 """What the lines of a kind have in common: level, name of the event, message. The ids are fields beside it: a sentence would only repeat them."""
 _STATUS = {status: status.value for status in TaskStatus}
 """As plain text, which is written faster than a member of an enumeration."""
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 FIELDS = ("event", "task_id", "task_type", "queue", "attempt", "status", "worker_id", "seconds", "why")
 
 
@@ -150,7 +152,20 @@ def sentence(task: Task, words: str) -> str:
     where = f" on {last.worker}" if last.worker else ""
     which = f" in attempt {last.attempt}" if last.attempt else ""
     why = f": {last.why}" if last.why and last.number > 1 else ""
-    return f"task {task.id} ({task.type}) {words}{which}{where}{why}"
+    return one_line(f"task {task.id} ({task.type}) {words}{which}{where}{why}")
+
+
+def one_line(text: str) -> str:
+    r"""The text with its line breaks and other control characters as escapes, so that an error cannot write lines of its own.
+
+    >>> print(one_line("no\nERROR all is lost"))
+    no\nERROR all is lost
+    """
+    return text if text.isprintable() else _CONTROL.sub(_escape, text)
+
+
+def _escape(found: re.Match[str]) -> str:
+    return found[0].encode("unicode_escape").decode()
 
 
 def tell_failure(failed: Failed) -> None:
@@ -158,7 +173,8 @@ def tell_failure(failed: Failed) -> None:
     task = failed.task
     level = logging.ERROR if failed.dead else logging.WARNING
     text = f"{sentence(task, 'failed')}; now {task.status.value}"
-    _log.log(level, "%s", text, extra={**about(task), "event": "failed", "reason": failed.reason})
+    fields = {"event": "failed", "reason": failed.reason, "seconds": failed.seconds, "why": task.history[-1].why}
+    _log.log(level, "%s", text, extra={**about(task), **fields})
 
 
 def _only_json(logger: logging.Logger | None) -> JsonHandler | None:

@@ -63,9 +63,15 @@ class Context(msgspec.Struct, eq=False):
 
     @property
     def logger(self) -> logging.LoggerAdapter[logging.Logger]:
-        """A logger that puts id, type, attempt and worker on every line."""
+        """A logger that puts id, type, queue, attempt and worker on every line."""
         task = self.task
-        about = {"task_id": task.id, "task_type": task.type, "attempt": task.attempt, "worker_id": task.worker_id}
+        about = {
+            "task_id": task.id,
+            "task_type": task.type,
+            "queue": task.queue,
+            "attempt": task.attempt,
+            "worker_id": task.worker_id,
+        }
         return logging.LoggerAdapter(_log, about)
 
     def wait_for(self, call: Coroutine[Any, Any, T]) -> T:
