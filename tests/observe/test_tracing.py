@@ -101,6 +101,24 @@ async def test_every_attempt_has_a_span_and_a_failure_is_recorded_on_it(traced, 
     assert "Traceback" in event.attributes["exception.stacktrace"]
 
 
+async def test_an_attempt_that_was_stopped_has_a_span_that_tells_why(traced, exporter):
+    worker, begun = Worker(traced, grace=0), asyncio.Event()
+
+    @worker.task("greet")
+    async def greet(input):
+        begun.set()
+        await asyncio.Event().wait()
+
+    await traced.submit("greet")
+    run = asyncio.create_task(worker.run())
+    await begun.wait()
+    worker.stop()
+    await run
+    span = exporter.get_finished_spans()[-1]
+    assert (span.name, span.status.status_code) == ("process greet", StatusCode.UNSET)
+    assert span.attributes["tenure.task.interrupted"] == "shut down"
+
+
 class Pay(BaseModel):
     password: str = Field(min_length=40)
 

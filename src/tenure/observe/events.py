@@ -38,7 +38,12 @@ class Execution(Protocol):
 
 
 OnEnd = Callable[[BaseException | None], None]
-"""Called with what a handler has raised, if it has."""
+"""Called with what a handler has raised, if it has, or with an `Interrupted`."""
+
+
+class Interrupted(asyncio.CancelledError):
+    """A handler was stopped from outside, and has not failed; the words say why."""
+
 
 under_way: ContextVar[Execution | None] = ContextVar("tenure_attempt_under_way", default=None)
 """The attempt that a context belongs to. It is set once for all observers, who look here only when somebody asks them."""

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from tenure.errors import MissingExtra, RescheduleError
-from tenure.observe.events import Execution, OnEnd, Subscriber
+from tenure.observe.events import Execution, Interrupted, OnEnd, Subscriber
 from tenure.observe.redaction import SECRETS, Redaction
 from tenure.task import Task
 
@@ -123,7 +123,10 @@ class Tracing(Subscriber):
 
     def _end(self, span: Span, error: BaseException | None) -> None:
         try:
-            if error is not None and not isinstance(error, RescheduleError):
+            if isinstance(error, Interrupted):
+                # No failure, and no success either, as which a span with nothing on it would pass.
+                span.set_attribute("tenure.task.interrupted", str(error))
+            elif error is not None and not isinstance(error, RescheduleError):
                 self._failed(span, error)
         finally:
             span.end()

@@ -15,7 +15,7 @@ import pydantic
 from tenure import lifecycle, payload
 from tenure.errors import InvalidInput, LeaseLost, RescheduleError
 from tenure.lifecycle import Failure, took_effect
-from tenure.observe.events import Completed, Failed, TaskEvent, kind_of, latest
+from tenure.observe.events import Completed, Failed, Interrupted, TaskEvent, kind_of, latest
 from tenure.retry import RetryPolicy
 from tenure.stores.base import Transaction
 from tenure.task import Task
@@ -74,6 +74,13 @@ class Attempt(msgspec.Struct, eq=False):
     def timeout(self) -> float | None:
         """The task's own word, else the handler's."""
         return self.handler.timeout if self.task.timeout is None else self.task.timeout
+
+    @property
+    def raised(self) -> BaseException | None:
+        """What its handler has raised, or what has stopped it."""
+        if self.error is None and self.stopped is not None and not self.succeeded:
+            return Interrupted(self.stopped.value)
+        return self.error
 
     def held_for(self, lease: timedelta, since: float) -> None:
         """The lease was renewed by a call that was sent at `since`."""

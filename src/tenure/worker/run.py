@@ -370,7 +370,7 @@ class Run:
             if observed:
                 attempt.seconds = surroundings.monotonic() - began
                 for end in ends:
-                    self.events.tell(end, attempt.error)
+                    self.events.tell(end, attempt.raised)
                 if attempt.error is None:
                     context.kept = None
             self.running.discard(attempt)
@@ -494,7 +494,7 @@ class Run:
                 if hooked:
                     self._call_hooks("success", task)
             elif attempt.error is not None:
-                tell_failure(Failed(task, attempt.reason))
+                tell_failure(Failed(task, attempt.reason, seconds=attempt.seconds))
                 self._call_hooks("error", task, attempt.error)
         self.ended += ended
         self.prefetch.ended(ended)
