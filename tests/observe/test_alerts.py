@@ -75,7 +75,7 @@ def test_prometheus_understands_every_line_of_the_dashboard(tmp_path):
 
 def test_rules_and_dashboard_speak_of_metrics_that_exist():
     registry = CollectorRegistry()
-    Prometheus(registry)
+    Prometheus(registry).show(CALM)
     there = {
         f"{family.name}{suffix}"
         for family in registry.collect()
@@ -148,6 +148,7 @@ def _check(folder, series, tests):
 
 DEPTH = 'tenure_queue_depth{queue="default",status="pending"}'
 COMPLETED, DEAD = 'tenure_tasks_completed_total{task_type="a"}', 'tenure_tasks_dead_total{task_type="a"}'
+WORKERS, SUBMITTED = 'tenure_workers{instance="worker"}', 'tenure_tasks_submitted_total{instance="producer"}'
 LAPSED, LOST = 'tenure_leases_lapsed_total{task_type="a"}', 'tenure_leases_lost_total{task_type="a"}'
 
 
@@ -163,6 +164,9 @@ LAPSED, LOST = 'tenure_leases_lapsed_total{task_type="a"}', 'tenure_leases_lost_
         ("TenureLeasesLapse", {LAPSED: "0x150", LOST: "0x110 1x40"}, True),
         ("TenureLeasesLapse", {LAPSED: "5x150", LOST: "0x150"}, False),
         ("TenureNoWorker", {}, True),
+        ("TenureNoWorker", {WORKERS: "2x110 stale", SUBMITTED: "0+10x150"}, True),
+        ("TenureNoWorker", {WORKERS: "2x110 0x40"}, True),
+        ("TenureNoWorker", {WORKERS: "2x150", SUBMITTED: "0+10x150"}, False),
     ],
 )
 def test_rules_over_time_fire_when_they_should(tmp_path, alert, series, fires):
@@ -195,7 +199,7 @@ def test_the_page_for_operators_has_every_alert_and_every_metric():
     page = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
     names = re.findall(r"alert: (\w+)", alerts.rules())
     registry = CollectorRegistry()
-    Prometheus(registry, prefix="")
+    Prometheus(registry, prefix="").show(CALM)
     metrics = [f"{family.name}{'_total' if family.type == 'counter' else ''}"[1:] for family in registry.collect()]
     assert len(names) == len(ALERTS) + 1
     assert [name for name in [*names, *metrics] if f"`{name}`" not in page] == []

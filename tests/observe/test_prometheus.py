@@ -32,8 +32,8 @@ def value(registry, name, **labels):
     return registry.get_sample_value(f"tenure_{name}", labels)
 
 
-def test_the_metrics_of_the_design_are_there(registry):
-    Prometheus(registry)
+async def test_the_metrics_of_the_design_are_there(registry, queue):
+    await Prometheus(registry).look(queue)
     families = text_string_to_metric_families(generate_latest(registry).decode())
     there = {family.name for family in families}
     assert {f"tenure_{name.removesuffix('_total')}" for name in METRICS.split()} <= there
@@ -46,6 +46,17 @@ def test_the_names_of_other_monitors_can_be_kept_by_a_prefix(registry):
 
 def test_two_observers_of_one_registry_share_its_metrics(registry):
     assert Prometheus(registry).metrics is Prometheus(registry).metrics
+
+
+async def test_a_process_that_never_looks_shows_no_gauge_at_all(registry, queue):
+    """A zero of a producer would say that no worker lives and that nothing waits, whatever the workers show."""
+    queue.observe(Prometheus(registry))
+    await queue.submit("greet")
+    shown = {family.name for family in registry.collect() if family.type == "gauge"}
+    assert [name for name in shown if not name.endswith("_created")] == []
+    await queue.events.look(queue)
+    assert value(registry, "workers") == 0
+    assert value(registry, "queue_depth", queue="default", status="pending") == 1
 
 
 def test_buckets_reach_from_milliseconds_to_hours_and_from_seconds_to_months():

@@ -160,7 +160,7 @@ ALERTS = (
     ),
     Alert(
         "workers", "TenureNoWorker", "Tasks wait that no live worker takes",
-        f"{_total('tasks_unhandled', 'task_type')} > 0 or absent(tenure_workers)", "2m",
+        f"{_total('tasks_unhandled', 'task_type')} > 0 or max(tenure_workers) == 0 or absent(tenure_workers)", "2m",
         "Start a worker that has these handlers: tenure worker MODULE:OBJECT", _workers, page=True,
     ),
     Alert(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from functools import cached_property
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -86,7 +87,7 @@ def observe_all(histogram: Any, values: Sequence[float]) -> None:
 
 
 class Metrics:
-    """Every metric there is. Two observers of one registry share them."""
+    """Every metric there is. Two observers of one registry share them; the gauges are there when somebody has looked."""
 
     def __init__(self, registry: CollectorRegistry, prefix: str) -> None:
         def counter(name: str, text: str, labels: Sequence[str] = TASK) -> Counter:
@@ -94,10 +95,6 @@ class Metrics:
 
         def histogram(name: str, text: str, buckets: Sequence[float], labels: Sequence[str] = TASK) -> Histogram:
             return Histogram(f"{prefix}_{name}", text, labels, registry=registry, buckets=buckets)
-
-        def gauge(name: str, text: str, labels: Sequence[str] = ()) -> Gauge:
-            # All workers look at the same store, so the latest look of one that lives is the one that counts.
-            return Gauge(f"{prefix}_{name}", text, labels, registry=registry, multiprocess_mode="livemostrecent")
 
         self.submitted = counter("tasks_submitted_total", "Tasks created.")
         self.completed = counter("tasks_completed_total", "Tasks completed.")
@@ -119,6 +116,22 @@ class Metrics:
         self.duration = histogram("task_duration_seconds", "Run time of handlers.", DURATIONS)
         self.requests = counter("store_requests_total", "Calls of the store.", ("operation", "outcome"))
         self.request = histogram("store_request_seconds", "Time of the calls of the store.", CALLS, ("operation",))
+        self._registry, self._prefix = registry, prefix
+
+    @cached_property
+    def gauges(self) -> Gauges:
+        """Those of the moment, made at the first look: in a process that never looks, they would all say zero."""
+        return Gauges(self._registry, self._prefix)
+
+
+class Gauges:
+    """What shows the moment."""
+
+    def __init__(self, registry: CollectorRegistry, prefix: str) -> None:
+        def gauge(name: str, text: str, labels: Sequence[str] = ()) -> Gauge:
+            # All workers look at the same store, so the latest look of one that lives is the one that counts.
+            return Gauge(f"{prefix}_{name}", text, labels, registry=registry, multiprocess_mode="livemostrecent")
+
         self.depth = gauge("queue_depth", "Tasks in the store.", ("queue", "status"))
         self.near = gauge("tasks_near_expiration", "Pending tasks that will expire soon.", ("task_type",))
         self.oldest = gauge("oldest_pending_seconds", "Time for which the longest waiting due task has been due.")
@@ -260,7 +273,7 @@ class Prometheus(Subscriber):
 
     def show(self, figures: Figures) -> None:
         """Set the gauges; what is no longer there becomes zero."""
-        metrics = self.metrics
+        gauges = self.metrics.gauges
         shown: dict[tuple[Gauge, tuple[str, ...]], float] = dict.fromkeys(self._shown, 0.0)
 
         def add(gauge: Gauge, value: float, *labels: str) -> None:
@@ -268,17 +281,17 @@ class Prometheus(Subscriber):
 
         for queue, statuses in figures.depth.items():
             for status in TaskStatus:
-                add(metrics.depth, statuses.get(status.value, 0), self._queue(queue), status.value)
+                add(gauges.depth, statuses.get(status.value, 0), self._queue(queue), status.value)
         for type_, count in figures.near_expiration.items():
-            add(metrics.near, count, self._type(type_))
+            add(gauges.near, count, self._type(type_))
         for type_, count in figures.unhandled.items():
-            add(metrics.unhandled, count, self._type(type_))
+            add(gauges.unhandled, count, self._type(type_))
         self._shown = set(shown)
         for (gauge, labels), value in shown.items():
             gauge.labels(*labels).set(value)
-        metrics.oldest.set(figures.oldest_pending)
-        metrics.running_age.set(figures.oldest_running)
-        metrics.lease.set(figures.lease)
-        metrics.workers.set(figures.workers)
-        metrics.paused.set(len(figures.paused))
-        metrics.damaged.set(figures.damaged)
+        gauges.oldest.set(figures.oldest_pending)
+        gauges.running_age.set(figures.oldest_running)
+        gauges.lease.set(figures.lease)
+        gauges.workers.set(figures.workers)
+        gauges.paused.set(len(figures.paused))
+        gauges.damaged.set(figures.damaged)
