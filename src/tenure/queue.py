@@ -46,6 +46,7 @@ CLOCK_TOLERANCE = timedelta(milliseconds=10)
 
 LISTED_LIMIT = 1_000_000_000
 """More tasks than one page can hold, and a number that every store can count to."""
+_PAGES = 10
 
 Answer = Task | IdempotencyConflict | DamagedRecord
 """What comes of a submission."""
@@ -445,6 +446,7 @@ class Queue:
                 row = table.setdefault(name, {})
                 row[lane.status.value] = row.get(lane.status.value, 0) + lane.count
         workers = await self.workers()
+        running = await all_running(self.store)
         handled = {(queue, type_) for worker in workers for queue in worker.queues for type_ in worker.types}
         waiting = {(lane.queue, lane.type) for lane in lanes if lane.status is TaskStatus.Pending}
         return QueueStats(
@@ -452,19 +454,20 @@ class Queue:
             counts={status.value: sum(lane.count for lane in lanes if lane.status is status) for status in TaskStatus},
             queues=queues,
             types=types,
-            oldest_pending_seconds=await self._oldest(now, TaskStatus.Pending),
-            oldest_running_seconds=await self._oldest(now, TaskStatus.Running),
+            oldest_pending_seconds=await self._oldest_pending(now),
+            oldest_running_seconds=max(
+                ((now - (task.started_at or now)).total_seconds() for task in running), default=None
+            ),
             workers=len(workers),
             paused=await self._paused(now),
             unhandled_types=sorted({type_ for _, type_ in waiting - handled}),
             damaged=len(await self.store.notes("damaged")),
         )
 
-    async def _oldest(self, now: datetime, status: TaskStatus) -> float | None:
-        """How long the oldest of them has waited since it was due, or run. No more than the first hundred are looked at."""
-        found = (await self.store.find(Query(status=status, limit=100, oldest=True))).tasks
-        began = [task.available_at if status is TaskStatus.Pending else task.started_at or now for task in found]
-        return max(((now - moment).total_seconds() for moment in began if moment <= now), default=None)
+    async def _oldest_pending(self, now: datetime) -> float | None:
+        """How long the task has waited that was due first."""
+        since = min((due.since for due in await self.store.due(now)), default=None)
+        return None if since is None else (now - since).total_seconds()
 
     async def throughput(self, window: float | timedelta = 60.0) -> dict[TaskStatus, float]:
         """How many tasks ended per second of late, by how they ended.
@@ -543,6 +546,19 @@ def _cancellation(reason: str | None, by: str | None) -> Rule:
     reason = arguments.optional(arguments.words, "reason", reason)
     by = arguments.optional(arguments.words, "by", by)
     return lambda task, now: lifecycle.cancel(task, now, reason, by)
+
+
+async def all_running(store: Store) -> list[Task]:
+    """What runs, as far as a bounded number of pages goes: as a rule no more than the workers can hold."""
+    found: list[Task] = []
+    query = Query(status=TaskStatus.Running, limit=1000, oldest=True)
+    for _ in range(_PAGES):
+        page = await store.find(query)
+        found += page.tasks
+        if page.cursor is None:
+            break
+        query = msgspec.structs.replace(query, cursor=page.cursor)
+    return found
 
 
 class connect(Awaitable[Queue]):  # noqa: N801 - reads as a function: `await connect(url)` or `async with connect(url)`

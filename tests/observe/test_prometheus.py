@@ -209,6 +209,31 @@ async def test_gauges_show_what_is_about_to_expire_what_is_old_and_who_is_there(
         assert value(registry, "tasks_near_expiration", task_type="mail") == 0
 
 
+async def test_the_longest_waiting_task_is_found_behind_many_that_were_submitted_before_it(registry):
+    clock = FakeClock()
+    async with connect("memory://", clock=clock) as queue:
+        queue.observe(Prometheus(registry))
+        await queue.submit_many([("later", None, {"delay": 86_400})] * 120)
+        await queue.submit("now")
+        clock.advance(5000)
+        await queue.events.look(queue)
+        assert value(registry, "oldest_pending_seconds") == 5000
+
+
+async def test_the_attempt_that_runs_longest_is_found_behind_many_that_were_submitted_before_it(registry):
+    clock = FakeClock()
+    async with connect("memory://", clock=clock) as queue:
+        queue.observe(Prometheus(registry))
+        await queue.submit_many([("young", None, {"delay": 9000})] * 1010)
+        await queue.submit("old")
+        day = timedelta(days=1)
+        await queue.store.claim(Want("w1", ("default",), {"old": 1}, 1, day))
+        clock.advance(9001)
+        await queue.store.claim(Want("w1", ("default",), {"young": 1}, 1010, day))
+        await queue.events.look(queue)
+        assert value(registry, "running_age_seconds") == (await queue.stats()).oldest_running_seconds == 9001
+
+
 async def test_calls_of_the_store_are_counted_and_timed(registry):
     store = FaultyStore(MemoryStore(), plan=[Fault("get", "before", nth=1)])
     queue = Queue(store).observe(Prometheus(registry), Prometheus(registry))

@@ -101,6 +101,13 @@ async def test_each_statement_finds_its_tasks_through_an_index(db, name):
             assert "Index Cond" in next_line, f"an index is read from end to end:\n{text}"
 
 
+async def test_since_when_something_is_due_is_found_without_a_walk_over_tasks(db):
+    text = await plan(db, statements("first_due"), f"'{NOW}'")
+    assert indexes(text) == {"tasks_runnable", "counts_pkey"}, text
+    # The changes of counts are few: they are added up again and again.
+    assert walked(text) <= {"count_changes"}, text
+
+
 @pytest.mark.parametrize("name", LISTINGS)
 async def test_each_listing_finds_its_tasks_through_an_index(db, name):
     query, expected = LISTINGS[name]

@@ -71,6 +71,7 @@ async def one_of_everything(queue, clock):
     await store.claim(WANT)
     clock.advance(3600)
     await store.overdue(clock(), 10)
+    await store.due(clock())
     await store.claim(WANT)
     await queue.cancel("mine")
     await queue.counts()

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from tenure import lifecycle
-from tenure.queue import Queue
+from tenure.queue import Queue, all_running
 from tenure.stores.base import Query
 from tenure.task import Task, TaskStatus
 
@@ -17,7 +17,7 @@ SOON = timedelta(seconds=60)
 WINDOW = 900.0
 """Seconds that count as lately."""
 LOOK = 100
-"""How many tasks a question may return."""
+"""The unit of how many deadlines are looked at."""
 DEFAULT_LEASE = 30.0
 
 
@@ -58,14 +58,14 @@ class Flow(msgspec.Struct, frozen=True):
 async def look(queue: Queue, soon: timedelta = SOON) -> Figures:
     """The figures of this moment. It costs the same however many tasks there are."""
     stats = await queue.stats()
-    running = (await queue.store.find(Query(status=TaskStatus.Running, limit=LOOK, oldest=True))).tasks
-    pending = (await queue.store.find(Query(status=TaskStatus.Pending, limit=LOOK, oldest=True))).tasks
+    running = await all_running(queue.store)
+    due = await queue.store.due(stats.now)
     workers = await queue.workers()
     return Figures(
         depth=stats.queues,
         near_expiration=await _near(queue, stats.now, soon, stats.counts[TaskStatus.Running]),
         unhandled={type_: stats.types[type_].get("pending", 0) for type_ in stats.unhandled_types},
-        oldest_pending=_oldest(stats.now, [task.available_at for task in pending]),
+        oldest_pending=_oldest(stats.now, [lane.since for lane in due]),
         oldest_running=_oldest(stats.now, [task.started_at or stats.now for task in running]),
         lapsed=sum(not task.is_leased_at(stats.now) for task in running),
         lease=max((worker.lease for worker in workers), default=DEFAULT_LEASE),

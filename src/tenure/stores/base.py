@@ -8,9 +8,10 @@ says; what a key's record means, `idempotency` says.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import Enum
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -23,6 +24,8 @@ from tenure.submission import Submission
 from tenure.task import Progress, Task, TaskStatus
 from tenure.times import Moment, from_text
 
+PAGES_OF_DUE = 10
+"""How many pages a store without an index of what is due looks at."""
 PAUSE, WORKER = "pause", "worker"
 """Kinds of notes that the library itself keeps."""
 
@@ -119,6 +122,14 @@ class Count(msgspec.Struct, frozen=True):
     type: str
     status: TaskStatus
     count: int
+
+
+class Due(msgspec.Struct, frozen=True):
+    """Since when the first task of one queue and type has been due."""
+
+    queue: str
+    type: str
+    since: datetime
 
 
 class Note(msgspec.Struct, frozen=True):
@@ -244,6 +255,21 @@ class Store(ABC):
     async def count(self) -> list[Count]:
         """How many tasks there are; it costs the same however many."""
 
+    async def due(self, now: datetime) -> list[Due]:
+        """For each queue and type in which something is due: since when it has been.
+
+        A task that waits for another one of its key need not count. Where an index leads there, it costs the same however many tasks there are.
+        """
+        found: list[Due] = []
+        query = Query(status=TaskStatus.Pending, available_by=now, oldest=True, limit=1000)
+        for _ in range(PAGES_OF_DUE):
+            page = await self.find(query)
+            found += [Due(task.queue, task.type, task.available_at) for task in page.tasks]
+            if page.cursor is None:
+                break
+            query = msgspec.structs.replace(query, cursor=page.cursor)
+        return first_of_each(found)
+
     @abstractmethod
     async def prune(self, ended_before: Mapping[TaskStatus, datetime], now: datetime, limit: int) -> int:
         """Forget up to `limit` ended tasks and outdated reservations; say how many.
@@ -329,6 +355,16 @@ class Store(ABC):
 
         In a forked child nothing is let go of, because all of it is the parent's.
         """
+
+
+def first_of_each(found: Iterable[Due]) -> list[Due]:
+    """The earliest of each queue and type, in their order."""
+    earliest: dict[tuple[str, str], Due] = {}
+    for due in found:
+        place = due.queue, due.type
+        if place not in earliest or due.since < earliest[place].since:
+            earliest[place] = due
+    return [due for _, due in sorted(earliest.items(), key=itemgetter(0))]
 
 
 def paused_queues(pauses: Sequence[Note], now: datetime) -> set[str]:

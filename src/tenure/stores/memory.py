@@ -23,6 +23,7 @@ from tenure.stores.base import (
     Change,
     Claimed,
     Count,
+    Due,
     Hold,
     Note,
     Page,
@@ -31,6 +32,7 @@ from tenure.stores.base import (
     Renewal,
     Store,
     Want,
+    first_of_each,
     paused_queues,
     remembered,
 )
@@ -222,6 +224,12 @@ class MemoryStore(Store):
         with self._lock:
             counts = Counter((task.queue, task.type, task.status) for task in self._tasks.values())
             return [Count(*lane, count=count) for lane, count in sorted(counts.items())]
+
+    async def due(self, now: datetime) -> list[Due]:
+        with self._lock:
+            query = Query(status=TaskStatus.Pending, available_by=now)
+            waiting = [task for task in self._tasks.values() if matches(task, query)]
+        return first_of_each(Due(task.queue, task.type, task.available_at) for task in waiting)
 
     async def prune(self, ended_before: Mapping[TaskStatus, datetime], now: datetime, limit: int) -> int:
         with self._lock:

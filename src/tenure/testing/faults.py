@@ -20,6 +20,7 @@ from tenure.stores.base import (
     Claimed,
     Concern,
     Count,
+    Due,
     Hold,
     Note,
     Page,
@@ -37,7 +38,7 @@ T = TypeVar("T")
 
 EVERY_METHOD = "*"
 METHODS = (
-    "now", "insert", "claim", "swap", "renew", "get", "find", "overdue", "count", "prune", "forget",
+    "now", "insert", "claim", "swap", "renew", "get", "find", "overdue", "count", "due", "prune", "forget",
     "dump", "restore", "reserved", "put_note", "notes", "wait",
 )  # fmt: skip
 
@@ -151,6 +152,9 @@ class FaultyStore(Store):
 
     async def count(self) -> list[Count]:  # noqa: D102
         return await self._call("count", self.store.count)
+
+    async def due(self, now: datetime) -> list[Due]:  # noqa: D102
+        return await self._call("due", lambda: self.store.due(now))
 
     async def prune(self, ended_before: Mapping[TaskStatus, datetime], now: datetime, limit: int) -> int:  # noqa: D102
         return await self._call("prune", lambda: self.store.prune(ended_before, now, limit))

@@ -10,10 +10,11 @@ import asyncio
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
-from tenure.stores.base import Want
-from tenure.stores.dynamodb.keys import DUE, Keys, Lane
+from tenure.stores.base import Due, Want, first_of_each
+from tenure.stores.dynamodb.keys import DUE, LAST, Keys, Lane, read_scheduled_key
 from tenure.stores.dynamodb.table import Table
 from tenure.stores.dynamodb.trouble import ConditionFailed
+from tenure.stores.dynamodb.walking import merged
 from tenure.stores.dynamodb.wire import Item, equal
 from tenure.task import Task
 from tenure.times import from_text, to_text
@@ -54,6 +55,19 @@ class Lanes:
             if lane.queue in queues and lane.type in want.types:
                 found.setdefault(lane.priority, []).append(lane)
         return dict(sorted(found.items(), reverse=True))
+
+    async def due(self, now: datetime) -> list[Due]:
+        """Since when something has been due in each queue and type: the first entry of each lane tells."""
+        lanes = [_read(item) for item in await self._table.partition(self._keys.lanes)]
+        firsts = await asyncio.gather(*(self._first_due(lane, now) for lane in lanes))
+        return first_of_each(first for first in firsts if first is not None)
+
+    async def _first_due(self, lane: Lane, now: datetime) -> Due | None:
+        until = f"scheduled#{to_text(now)}#{LAST}"
+        pks = self._keys.every(self._keys.due, lane)
+        async for entry in merged(self._table, DUE, pks, up_to=until, page=1):
+            return Due(lane.queue, lane.type, read_scheduled_key(entry["due_sk"])[0])
+        return None
 
     async def strike_off(self, now: datetime) -> None:
         """Forget lanes that nobody has used for long."""

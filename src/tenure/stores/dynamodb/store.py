@@ -13,7 +13,7 @@ from datetime import datetime
 from tenure.errors import IdempotencyConflict, StoreUnusable
 from tenure.idempotency import Reservation, read_reservation
 from tenure.stores.aws import Access, AwsClient
-from tenure.stores.base import Change, Claimed, Count, Hold, Note, Page, Piece, Query, Renewal, Store, Want
+from tenure.stores.base import Change, Claimed, Count, Due, Hold, Note, Page, Piece, Query, Renewal, Store, Want
 from tenure.stores.door import Door
 from tenure.stores.dynamodb.address import Address, read_address
 from tenure.stores.dynamodb.changing import read, renew, swap
@@ -122,6 +122,9 @@ class DynamoStore(Store):
 
     async def count(self) -> list[Count]:
         return await (await self._parts()).counts.read()
+
+    async def due(self, now: datetime) -> list[Due]:
+        return await (await self._parts()).lanes.due(now)
 
     async def prune(self, ended_before: Mapping[TaskStatus, datetime], now: datetime, limit: int) -> int:
         return await prune(await self._parts(), ended_before, now, limit)

@@ -16,7 +16,8 @@ import msgspec
 
 from tenure import lifecycle
 from tenure.errors import DamagedRecord
-from tenure.stores.base import PAUSE, Claimed, Want, can_claim, paused_queues
+from tenure.stores.base import PAUSE, Claimed, Want, can_claim, first_of_each, paused_queues
+from tenure.stores.base import Due as FirstDue
 from tenure.stores.etcd.damage import discard, set_aside
 from tenure.stores.etcd.database import Database
 from tenure.stores.etcd.lapsing import enter_lease, overdue_ops, settle_overdue
@@ -231,6 +232,21 @@ class Search:
         found = await self.db.read([walk(folder + since, after(folder), 1, keys_only=True) for folder in folders])
         times = [kv.key.split(b"/")[-3] for kvs in found for kv in kvs]
         return from_text(min(times).decode()) if times else None
+
+
+async def first_due(db: Database, now: datetime) -> list[FirstDue]:
+    """Since when something has been due in each queue and type: the first entry of each lane tells."""
+    marks = db.layout.folder(b"lane")
+    (found,) = await db.read([walk(marks, after(marks), keys_only=True)])
+    lanes = [read_lane(kv.key) for kv in found]
+    folders = [db.layout.due_folder(lane) for lane in lanes]
+    until = moment(now) + b"0"
+    heads = await db.read([walk(folder, folder + until, 1, keys_only=True) for folder in folders]) if folders else []
+    return first_of_each(
+        FirstDue(lane.queue, lane.type, from_text(kv.key.split(b"/")[-3].decode()))
+        for lane, kvs in zip(lanes, heads, strict=True)
+        for kv in kvs
+    )
 
 
 def _is_held(task: Task, fence: int) -> bool:

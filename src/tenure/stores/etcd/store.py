@@ -13,10 +13,10 @@ from datetime import datetime
 
 from tenure.errors import IdempotencyConflict, StoreError
 from tenure.idempotency import Reservation, read_reservation
-from tenure.stores.base import Change, Claimed, Count, Hold, Note, Page, Piece, Query, Renewal, Store, Want
+from tenure.stores.base import Change, Claimed, Count, Due, Hold, Note, Page, Piece, Query, Renewal, Store, Want
 from tenure.stores.etcd.address import Address, read_address
 from tenure.stores.etcd.changing import forget, renew, swap
-from tenure.stores.etcd.claiming import Search
+from tenure.stores.etcd.claiming import Search, first_due
 from tenure.stores.etcd.client import Client
 from tenure.stores.etcd.clock import LogClock
 from tenure.stores.etcd.database import Database
@@ -117,6 +117,9 @@ class EtcdStore(Store):
 
     async def count(self) -> list[Count]:
         return await self._db.writer.count()
+
+    async def due(self, now: datetime) -> list[Due]:
+        return await first_due(self._db, now)
 
     async def prune(self, ended_before: Mapping[TaskStatus, datetime], now: datetime, limit: int) -> int:
         return await prune(self._db, ended_before, now, limit)

@@ -15,7 +15,21 @@ from typing import Any, TypeVar
 
 from tenure.errors import IdempotencyConflict, StoreUnavailable
 from tenure.idempotency import Reservation
-from tenure.stores.base import Change, Claimed, Count, Hold, Note, Page, Piece, Query, Renewal, Store, Transaction, Want
+from tenure.stores.base import (
+    Change,
+    Claimed,
+    Count,
+    Due,
+    Hold,
+    Note,
+    Page,
+    Piece,
+    Query,
+    Renewal,
+    Store,
+    Transaction,
+    Want,
+)
 from tenure.stores.postgres.address import Address, read_address
 from tenure.stores.postgres.borrowed import borrowed
 from tenure.stores.postgres.changing import forget, kinds, overdue, prune, renew, set_aside, swap
@@ -190,6 +204,11 @@ class PostgresStore(Store):
         rows = await self._connections.fetch(self._statements("counts"))
         counts = [Count(plain(queue), plain(type_), TaskStatus(status), count) for queue, type_, status, count in rows]
         return sorted(counts, key=lambda count: (count.queue, count.type, count.status))
+
+    async def due(self, now: datetime) -> list[Due]:
+        rows = await self._connections.fetch(self._statements("first_due"), now)
+        found = [Due(plain(queue), plain(type_), since) for queue, type_, since in rows]
+        return sorted(found, key=lambda due: (due.queue, due.type))
 
     async def prune(self, ended_before: Mapping[TaskStatus, datetime], now: datetime, limit: int) -> int:
         pruned = await self._connections.run(lambda db: prune(db, self._statements, ended_before, now, limit))

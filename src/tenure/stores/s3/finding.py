@@ -6,8 +6,9 @@ import heapq
 import re
 from collections import Counter
 from collections.abc import Iterable
+from datetime import datetime
 
-from tenure.stores.base import Count, Page, Query
+from tenure.stores.base import Count, Due, Page, Query, first_of_each
 from tenure.stores.cursors import not_of_a_listing
 from tenure.stores.matching import matches
 from tenure.stores.s3.packs import Known, Packs
@@ -48,6 +49,13 @@ class Finding:
         page = found[: query.limit]
         cursor = f"{page[-1][0][0]}.{page[-1][0][1]}" if len(found) > len(page) else None
         return Page([entry.task for _, entry in page], cursor)
+
+    async def due(self, now: datetime) -> list[Due]:
+        """Since when something has been due in each queue and type."""
+        query = Query(status=TaskStatus.Pending, available_by=now)
+        segments = await self._shelves.everything()
+        tasks = [entry.task for segment in segments for entry in segment.tasks() if matches(entry.task, query)]
+        return first_of_each(Due(task.queue, task.type, task.available_at) for task in tasks)
 
     async def count(self) -> list[Count]:
         tick = self._packs.tick

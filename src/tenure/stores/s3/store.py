@@ -16,6 +16,7 @@ from tenure.stores.base import (
     Claimed,
     Concern,
     Count,
+    Due,
     Hold,
     Note,
     Page,
@@ -210,6 +211,10 @@ class S3Store(Store):
     async def count(self) -> list[Count]:
         await self.open()
         return await self._finding.count()
+
+    async def due(self, now: datetime) -> list[Due]:
+        await self.open()
+        return await self._finding.due(now)
 
     async def prune(self, ended_before: Mapping[TaskStatus, datetime], now: datetime, limit: int) -> int:
         await self.open()

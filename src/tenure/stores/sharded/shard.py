@@ -10,7 +10,21 @@ from typing import Any, TypeVar
 
 from tenure.errors import IdempotencyConflict, StoreFull, StoreUnavailable
 from tenure.idempotency import Reservation
-from tenure.stores.base import Change, Claimed, Count, Hold, Note, Page, Piece, Query, Renewal, Store, Transaction, Want
+from tenure.stores.base import (
+    Change,
+    Claimed,
+    Count,
+    Due,
+    Hold,
+    Note,
+    Page,
+    Piece,
+    Query,
+    Renewal,
+    Store,
+    Transaction,
+    Want,
+)
 from tenure.stores.options import without_password
 from tenure.stores.sharded.health import Health
 from tenure.stores.sharded.placing import name_of
@@ -107,6 +121,9 @@ class Shard(Store):
 
     async def count(self) -> list[Count]:
         return await self.ask(self.store.count)
+
+    async def due(self, now: datetime) -> list[Due]:
+        return await self.ask(lambda: self.store.due(now))
 
     async def prune(self, ended_before: Mapping[TaskStatus, datetime], now: datetime, limit: int) -> int:
         return await self.ask(lambda: self.store.prune(ended_before, now, limit))

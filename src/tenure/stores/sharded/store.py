@@ -25,6 +25,7 @@ from tenure.stores.base import (
     Change,
     Claimed,
     Count,
+    Due,
     Hold,
     Note,
     Page,
@@ -33,6 +34,7 @@ from tenure.stores.base import (
     Renewal,
     Store,
     Want,
+    first_of_each,
 )
 from tenure.stores.sharded import moving, seating
 from tenure.stores.sharded.claiming import Claims
@@ -220,6 +222,10 @@ class ShardedStore(Store):
             for lane in answer:
                 counts[lane.queue, lane.type, lane.status] += lane.count
         return [Count(*lane, count=count) for lane, count in sorted(counts.items())]
+
+    async def due(self, now: datetime) -> list[Due]:
+        answers = await those_there(self.shards, lambda shard: shard.due(now))
+        return first_of_each(due for answer in answers.values() for due in answer)
 
     async def prune(self, ended_before: Mapping[TaskStatus, datetime], now: datetime, limit: int) -> int:
         """Shard after shard, each time from another one on, until the limit is reached."""

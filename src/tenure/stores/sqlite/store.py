@@ -18,7 +18,7 @@ from pathlib import Path
 
 from tenure.errors import IdempotencyConflict
 from tenure.idempotency import Reservation
-from tenure.stores.base import Change, Claimed, Count, Hold, Note, Page, Piece, Query, Renewal, Store, Want
+from tenure.stores.base import Change, Claimed, Count, Due, Hold, Note, Page, Piece, Query, Renewal, Store, Want
 from tenure.stores.sqlite.changing import Misfit, Swap, forget, overdue, prune, renew, swap, swap_each
 from tenure.stores.sqlite.claiming import Taken, read, read_one_by_one, take
 from tenure.stores.sqlite.connection import about, migrate, open_connection
@@ -31,6 +31,7 @@ from tenure.stores.sqlite.threads import ConnectionThread, WriterThread
 from tenure.stores.sqlite.waking import Wakes
 from tenure.submission import Submission
 from tenure.task import Task, TaskStatus
+from tenure.times import from_micros, to_micros
 
 
 def _machine_time() -> datetime:
@@ -135,6 +136,11 @@ class SqliteStore(Store):
     async def count(self) -> list[Count]:
         rows = await self._reader.call(lambda db: db.execute(statement("counts")).fetchall())
         return [Count(queue, type_, TaskStatus(status), count) for queue, type_, status, count in rows]
+
+    async def due(self, now: datetime) -> list[Due]:
+        moment = {"now": to_micros(now)}
+        rows = await self._reader.call(lambda db: db.execute(statement("first_due"), moment).fetchall())
+        return [Due(queue, type_, from_micros(since)) for queue, type_, since in rows]
 
     async def put_note(self, note: Note, *, if_version: int | None = None) -> bool:
         return await self._writer.call(lambda db: put_note(db, note, if_version, self._clock()))

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from tenure.errors import InvalidInput
-from tenure.stores.base import Query
+from tenure.stores.base import Due, Query
 from tenure.task import TaskStatus
 from tenure.testing.conformance.steps import (
     LEASE,
@@ -302,3 +302,27 @@ async def test_stats_agree_with_the_store(queue, store, clock):
     assert stats.unhandled_types == ["greet"]
     await complete(store, running)
     assert (await queue.stats()).oldest_running_seconds is None
+
+
+async def test_what_is_due_is_told_by_queue_and_type_since_when_the_first_has_been(queue, store, clock):
+    start = clock()
+    assert await store.due(start) == []
+    await queue.submit_many([("greet", number, {"delay": 86_400}) for number in range(120)])
+    await queue.submit("greet", delay=30)
+    await queue.submit("greet", delay=20, priority=-3)
+    await queue.submit("greet", queue="mail", delay=10)
+    await queue.submit("write", delay=40)
+    await queue.cancel((await queue.submit("over")).id)
+    clock.advance(9)
+    assert await store.due(clock()) == []
+    clock.advance(21)
+    mail, first = (Due(name, "greet", start + seconds * SECOND) for name, seconds in (("mail", 10), ("default", 20)))
+    assert await store.due(clock()) == [first, mail]
+    clock.advance(70)
+    assert await store.due(clock()) == [first, Due("default", "write", start + 40 * SECOND), mail]
+
+
+async def test_what_runs_or_has_ended_is_not_due(queue, store, clock):
+    await brought_to(queue, "running")
+    await brought_to(queue, "completed")
+    assert await store.due(clock()) == []
