@@ -56,11 +56,11 @@ def test_a_worker_serves_its_metrics_and_its_health(queue, start):  # noqa: F811
     assert (code, f"metrics and health on port {port}" in err) == (0, True)
 
 
-def test_the_processes_of_a_supervisor_are_counted_as_one_even_when_one_is_killed(queue, start):  # noqa: F811
-    port = free_port()
-    supervisor = start(
-        "worker", "shop:app", "--processes", "2", "--concurrency", "2", "--metrics-port", f"127.0.0.1:{port}"
-    )
+def test_the_processes_of_a_supervisor_are_counted_as_one_even_when_one_is_killed(queue, start, tmp_path):  # noqa: F811
+    port, folder = free_port(), tmp_path / "counted"
+    folder.mkdir()
+    words = ("--processes", "2", "--concurrency", "2", "--metrics-port", f"127.0.0.1:{port}")
+    supervisor = start("worker", "shop:app", *words, PROMETHEUS_MULTIPROC_DIR=str(folder))
     until(lambda: get(port, "/readyz")[0] == 200)
     done = 0
 
@@ -74,6 +74,7 @@ def test_the_processes_of_a_supervisor_are_counted_as_one_even_when_one_is_kille
     first, second = sorted(info.pid for info in queue.workers())
     os.kill(first, signal.SIGKILL)
     until(lambda: len({info.pid for info in queue.workers()} - {first}) == 2)
+    until(lambda: not list(folder.glob(f"*{first}*")))
     work(200)
     until(lambda: get(port, "/readyz")[0] == 200)
     assert get(port, "/livez") == (200, "ok\n")

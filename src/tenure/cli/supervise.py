@@ -75,7 +75,7 @@ class Supervisor:
             process = await self._start()
             code = await self._outlive(process)
             self._processes.discard(process)
-            self._forget(process.pid)
+            await asyncio.to_thread(self._forget, process.pid)
             if self._stopping.is_set() or (self._burst and code == 0):
                 return
             if code == USAGE:
@@ -120,10 +120,16 @@ class Supervisor:
         return await process.wait()
 
     def _forget(self, pid: int) -> None:
-        if self._shown.metrics and SHARED in self._environment:
-            from tenure.observe.together import forget_gauges
+        folder = self._environment.get(SHARED)
+        if folder is None:
+            return
+        from tenure.observe.watchdog import note_of
 
-            forget_gauges(self._environment[SHARED], pid)
+        note_of(Path(folder), pid).unlink(missing_ok=True)
+        if self._shown.metrics:
+            from tenure.observe.together import bury
+
+            bury(folder, pid)
 
     def _on_signal(self, number: int) -> None:
         if not self._stopping.is_set():

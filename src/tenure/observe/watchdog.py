@@ -92,6 +92,11 @@ class Systemd:
             manager.send(words.encode())
 
 
+def note_of(folder: Path, pid: int) -> Path:
+    """Where a worker process says how it is."""
+    return folder / f"health-{pid}.json"
+
+
 class _Told(msgspec.Struct):
     live: str | None
     ready: str | None
@@ -101,7 +106,7 @@ class Note:
     """A file in which a worker process says how it is."""
 
     def __init__(self, folder: Path) -> None:
-        self._file = folder / f"health-{os.getpid()}.json"
+        self._file = note_of(folder, os.getpid())
 
     def __call__(self, not_live: str | None, not_ready: str | None) -> None:
         """Write it down."""
@@ -137,7 +142,7 @@ class Family:
         return f"no sign of life for {age:.0f} s" if age > self._stuck_after else None
 
     def _told(self, pid: int) -> tuple[_Told | None, float]:
-        file = self._folder / f"health-{pid}.json"
+        file = note_of(self._folder, pid)
         try:
             return msgspec.json.decode(file.read_bytes(), type=_Told), time.time() - file.stat().st_mtime
         except (OSError, msgspec.MsgspecError):
