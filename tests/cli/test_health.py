@@ -155,7 +155,7 @@ def test_doctor_names_what_is_wrong_and_what_to_do(terminal, queue):
     asyncio.run(work_off(terminal.url))
     findings = {finding["name"]: finding for finding in terminal("doctor", "--json", code=1).objects}
     assert findings["workers"]["level"] == "problem"
-    assert "none for the waiting types waits" in findings["workers"]["text"]
+    assert "none takes 'waits' in queue 'default'" in findings["workers"]["text"]
     assert "tenure worker" in findings["workers"]["fix"]
     assert findings["depth"]["level"] == findings["failures"]["level"] == findings["pauses"]["level"] == "warning"
     plain = terminal("doctor", code=1).out

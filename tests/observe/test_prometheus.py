@@ -159,6 +159,25 @@ async def test_a_flood_of_types_and_queues_ends_in_one_label(registry):
     assert value(registry, "queue_depth", queue="other", status="pending") == 45
 
 
+async def test_pairs_of_types_and_queues_are_bounded_too(registry):
+    async with connect("memory://") as queue:
+        queue.observe(Prometheus(registry, max_pairs=30))
+        pairs = [(f"type-{number % 10}", None, {"queue": f"queue-{number // 10}"}) for number in range(100)]
+        await queue.submit_many(pairs)
+    samples = [sample for family in registry.collect() for sample in family.samples]
+    labels = {(labels["task_type"], labels["queue"]) for _, labels, *_ in samples if "task_type" in labels}
+    assert len(labels) == 31
+    assert value(registry, "tasks_submitted_total", task_type="other", queue="other") == 70
+
+
+async def test_a_histogram_begins_with_its_first_value(registry):
+    async with connect("memory://") as queue:
+        queue.observe(Prometheus(registry))
+        await queue.submit("greet")
+    assert value(registry, "tasks_submitted_total", task_type="greet", queue="default") == 1
+    assert value(registry, "task_ttl_seconds_count", task_type="greet", queue="default") is None
+
+
 async def test_no_id_is_ever_a_label(registry):
     async with connect("memory://") as queue:
         queue.observe(Prometheus(registry))
@@ -202,7 +221,8 @@ async def test_gauges_show_what_is_about_to_expire_what_is_old_and_who_is_there(
         assert value(registry, "tasks_near_expiration", task_type="report") == 1
         assert value(registry, "oldest_pending_seconds") == 5
         assert value(registry, "running_age_seconds") == 5
-        assert value(registry, "tasks_unhandled", task_type="mail") == 2
+        assert value(registry, "tasks_unhandled", task_type="mail", queue="default") == 2
+        assert value(registry, "tasks_unhandled", task_type="other", queue="default") is None
         assert (value(registry, "workers"), value(registry, "queues_paused")) == (0, 1)
         clock.advance(60)
         await queue.events.look(queue)

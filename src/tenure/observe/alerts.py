@@ -69,15 +69,19 @@ def _lately(metric: str, window: str = "15m") -> str:
 PENDING = _total("queue_depth", "queue", '{status="pending"}')
 
 
+DUE = "max(tenure_oldest_pending_seconds) > 0"
+"""What is scheduled for another day may be as much as it likes."""
+
+
 def _depth(state: State) -> Look:
     pending = state.figures.count(TaskStatus.Pending)
-    return Look(pending > DEEP, f"{pending:,} pending")
+    return Look(pending > DEEP and state.figures.oldest_pending > 0, f"{pending:,} pending")
 
 
 def _growth(state: State) -> Look:
     flow, pending = state.flow, state.figures.count(TaskStatus.Pending)
     text = f"{flow.submitted:,.3g} tasks/s came in lately, {flow.ended:,.3g} tasks/s ended"
-    return Look(pending > GROWING and flow.submitted > flow.ended, text)
+    return Look(state.figures.oldest_pending > 0 and pending > GROWING and flow.submitted > flow.ended, text)
 
 
 def _waiting(state: State) -> Look:
@@ -106,8 +110,8 @@ def _workers(state: State) -> Look:
     figures = state.figures
     if not figures.unhandled:
         return Look(firing=False, text=f"{figures.workers} alive")
-    types = ", ".join(sorted(figures.unhandled))
-    return Look(firing=True, text=f"{figures.workers} alive, and none for the waiting types {types}")
+    waiting = ", ".join(f"{type_!r} in queue {queue!r}" for queue, type_ in sorted(figures.unhandled))
+    return Look(firing=True, text=f"{figures.workers} alive, and none takes {waiting}")
 
 
 def _deadlines(state: State) -> Look:
@@ -129,12 +133,12 @@ def _records(state: State) -> Look:
 ALERTS = (
     Alert(
         "depth", "TenureManyPending", f"More than {DEEP} tasks are pending",
-        f"{PENDING} > {DEEP}", "5m",
+        f"{PENDING} > {DEEP} and {DUE}", "5m",
         "Add workers or concurrency, or slow the producers down.", _depth,
     ),
     Alert(
         "growth", "TenureBacklogGrows", "The backlog grows without end",
-        f"deriv(({PENDING})[30m:1m]) > 0 and {PENDING} > {GROWING}", "30m",
+        f"deriv(({PENDING})[30m:1m]) > 0 and {PENDING} > {GROWING} and {DUE}", "30m",
         "More comes in than ends: add workers, or find out which type became slow.", _growth,
     ),
     Alert(
@@ -160,7 +164,7 @@ ALERTS = (
     ),
     Alert(
         "workers", "TenureNoWorker", "Tasks wait that no live worker takes",
-        f"{_total('tasks_unhandled', 'task_type')} > 0 or max(tenure_workers) == 0 or absent(tenure_workers)", "2m",
+        f"{_total('tasks_unhandled', 'task_type, queue')} > 0 or max(tenure_workers) == 0 or absent(tenure_workers)", "2m",
         "Start a worker that has these handlers: tenure worker MODULE:OBJECT", _workers, page=True,
     ),
     Alert(

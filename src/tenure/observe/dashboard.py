@@ -39,7 +39,7 @@ PANELS = (
     Panel("Wait from due to claimed", "s", _quantiles("task_wait_seconds", "queue")),
     Panel("Run time of handlers", "s", _quantiles("task_duration_seconds", "task_type")),
     Panel("Share that fails", "percentunit", (("sum(rate(tenure_tasks_dead_total[$__rate_interval])) / (sum(rate(tenure_tasks_dead_total[$__rate_interval])) + sum(rate(tenure_tasks_completed_total[$__rate_interval])))", "dead"),)),
-    Panel("About to expire, and without a worker", "short", (("max by (task_type) (tenure_tasks_near_expiration)", "expires soon: {{task_type}}"), ("max by (task_type) (tenure_tasks_unhandled)", "nobody takes: {{task_type}}"))),
+    Panel("About to expire, and without a worker", "short", (("max by (task_type) (tenure_tasks_near_expiration)", "expires soon: {{task_type}}"), ("max by (task_type, queue) (tenure_tasks_unhandled)", "nobody takes: {{task_type}} in {{queue}}"))),
     Panel("Time to live at the submit", "s", _quantiles("task_ttl_seconds", "task_type")),
     Panel("Leases", "ops", ((_rate("leases_lapsed_total", "queue"), "lapsed {{queue}}"), (_rate("leases_lost_total", "queue"), "lost {{queue}}"), (_rate("tasks_settled_late_total", "queue"), "settled late {{queue}}"))),
     Panel("Calls of the store", "ops", ((_rate("store_requests_total", "operation, outcome"), "{{operation}} {{outcome}}"),)),

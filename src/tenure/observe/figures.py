@@ -26,7 +26,8 @@ class Figures(msgspec.Struct, frozen=True):
 
     depth: Mapping[str, Mapping[str, int]]
     near_expiration: Mapping[str, int]
-    unhandled: Mapping[str, int]
+    unhandled: Mapping[tuple[str, str], int]
+    """By queue and type: what is pending where something is due that no live worker takes."""
     oldest_pending: float
     oldest_running: float
     lapsed: int
@@ -59,13 +60,16 @@ async def look(queue: Queue, soon: timedelta = SOON) -> Figures:
     """The figures of this moment. It costs the same however many tasks there are."""
     stats = await queue.stats()
     running = await all_running(queue.store)
-    due = await queue.store.due(stats.now)
+    due = {(lane.queue, lane.type): lane.since for lane in await queue.store.due(stats.now)}
+    pending = [lane for lane in await queue.store.count() if lane.status is TaskStatus.Pending]
     workers = await queue.workers()
+    handled = {(name, type_) for worker in workers for name in worker.queues for type_ in worker.types}
+    unhandled = due.keys() - handled
     return Figures(
         depth=stats.queues,
         near_expiration=await _near(queue, stats.now, soon, stats.counts[TaskStatus.Running]),
-        unhandled={type_: stats.types[type_].get("pending", 0) for type_ in stats.unhandled_types},
-        oldest_pending=_oldest(stats.now, [lane.since for lane in due]),
+        unhandled={(lane.queue, lane.type): lane.count for lane in pending if (lane.queue, lane.type) in unhandled},
+        oldest_pending=_oldest(stats.now, list(due.values())),
         oldest_running=_oldest(stats.now, [task.started_at or stats.now for task in running]),
         lapsed=sum(not task.is_leased_at(stats.now) for task in running),
         lease=max((worker.lease for worker in workers), default=DEFAULT_LEASE),

@@ -72,10 +72,26 @@ class Names:
         return known
 
 
+class Pairs:
+    """Types and queues together are bounded, too: 200 of each would make 40,000 sets of series."""
+
+    def __init__(self, names: int, limit: int) -> None:
+        self.type, self.queue = Names(names), Names(names)
+        self._limit = limit
+        self._known: set[tuple[str, str]] = set()
+
+    def __call__(self, type_: str, queue: str) -> tuple[str, str]:
+        """The labels of a type in a queue."""
+        pair = self.type(type_), self.queue(queue)
+        if pair not in self._known:
+            if len(self._known) >= self._limit:
+                return OTHER, OTHER
+            self._known.add(pair)
+        return pair
+
+
 def observe_all(histogram: Any, values: Sequence[float]) -> None:
     """`observe` for each value, but one step per bucket: a batch has many values and they fall into few."""
-    if not values:
-        return
     bounds, buckets = histogram._upper_bounds, histogram._buckets  # noqa: SLF001 - there is no public way to add many
     values, counted = sorted(values), 0
     while counted < len(values):
@@ -137,7 +153,9 @@ class Gauges:
         self.oldest = gauge("oldest_pending_seconds", "Time for which the longest waiting due task has been due.")
         self.running_age = gauge("running_age_seconds", "Age of the attempt that runs longest.")
         self.lease = gauge("lease_seconds", "Length of the leases of the workers.")
-        self.unhandled = gauge("tasks_unhandled", "Pending tasks of types no live worker takes.", ("task_type",))
+        self.unhandled = gauge(
+            "tasks_unhandled", "Pending tasks, where something is due that no live worker takes.", TASK
+        )
         self.workers = gauge("workers", "Workers that gave a sign of life in the last minute.")
         self.paused = gauge("queues_paused", "Paused queues.")
         self.damaged = gauge("records_damaged", "Records that cannot be read and were set aside.")
@@ -150,7 +168,7 @@ class Prometheus(Subscriber):
     """Keeps the metrics of a process up to date.
 
     `soon` is how far ahead `tasks_near_expiration` looks; `max_names` bounds the types and the queues that get
-    a label of their own.
+    a label of their own, `max_pairs` the types in queues.
     """
 
     def __init__(
@@ -160,13 +178,14 @@ class Prometheus(Subscriber):
         prefix: str = "tenure",
         soon: float | timedelta = 60.0,
         max_names: int = 200,
+        max_pairs: int = 1000,
     ) -> None:
         made = _made.setdefault(registry, {})
         if prefix not in made:
             made[prefix] = Metrics(registry, prefix)
         self.metrics = metrics = made[prefix]
         self._soon = times.seconds(soon, "soon")
-        self._type, self._queue = Names(max_names), Names(max_names)
+        self._pair = Pairs(max_names, max_pairs)
         self._children: dict[tuple[Any, ...], Any] = {}
         self._seen: set[tuple[str, str]] = set()
         self._shown: set[tuple[Gauge, tuple[str, ...]]] = set()
@@ -230,7 +249,7 @@ class Prometheus(Subscriber):
         key = (metric, type_, queue, *more)
         child = self._children.get(key)
         if child is None:
-            child = metric.labels(self._type(type_), self._queue(queue), *more)
+            child = metric.labels(*self._pair(type_, queue), *more)
             if len(self._children) < MANY:
                 self._children[key] = child
         return child
@@ -238,16 +257,19 @@ class Prometheus(Subscriber):
     def _submitted(self, events: list[Submitted], type_: str, queue: str) -> None:
         tasks = [event.task for event in events]
         lives = [(task.expires_at - task.created_at).total_seconds() for task in tasks if task.expires_at is not None]
-        observe_all(self._child(self.metrics.ttl, type_, queue), lives)
+        if lives:
+            observe_all(self._child(self.metrics.ttl, type_, queue), lives)
 
     def _claimed(self, events: list[Claimed], type_: str, queue: str) -> None:
         tasks = [event.task for event in events]
         waits = [(task.started_at - task.available_at).total_seconds() for task in tasks if task.started_at is not None]
-        observe_all(self._child(self.metrics.wait, type_, queue), waits)
+        if waits:
+            observe_all(self._child(self.metrics.wait, type_, queue), waits)
 
     def _completed(self, events: list[Completed], type_: str, queue: str) -> None:
         durations = [event.seconds for event in events if event.seconds is not None]
-        observe_all(self._child(self.metrics.duration, type_, queue), durations)
+        if durations:
+            observe_all(self._child(self.metrics.duration, type_, queue), durations)
         # Submitted, claimed, completed: with no more than that nothing has lapsed.
         if late := sum(event.late for event in events if event.task.version > 3):
             self._child(self.metrics.late, type_, queue).inc(late)
@@ -263,7 +285,8 @@ class Prometheus(Subscriber):
             elif event.dead:
                 self._child(metrics.dead, type_, queue).inc()
         durations = [event.seconds for event in events if event.seconds is not None]
-        observe_all(self._child(metrics.duration, type_, queue), durations)
+        if durations:
+            observe_all(self._child(metrics.duration, type_, queue), durations)
 
     # -- gauges
 
@@ -281,11 +304,11 @@ class Prometheus(Subscriber):
 
         for queue, statuses in figures.depth.items():
             for status in TaskStatus:
-                add(gauges.depth, statuses.get(status.value, 0), self._queue(queue), status.value)
+                add(gauges.depth, statuses.get(status.value, 0), self._pair.queue(queue), status.value)
         for type_, count in figures.near_expiration.items():
-            add(gauges.near, count, self._type(type_))
-        for type_, count in figures.unhandled.items():
-            add(gauges.unhandled, count, self._type(type_))
+            add(gauges.near, count, self._pair.type(type_))
+        for (queue, type_), count in figures.unhandled.items():
+            add(gauges.unhandled, count, *self._pair(type_, queue))
         self._shown = set(shown)
         for (gauge, labels), value in shown.items():
             gauge.labels(*labels).set(value)
