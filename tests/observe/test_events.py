@@ -1,12 +1,22 @@
 """The stream: every change is told once, with what it made of the task, after the store has confirmed it."""
 
 import asyncio
+import contextlib
 import logging
 from datetime import timedelta
 
 import pytest
 
-from tenure import PermanentError, RescheduleError, RetryPolicy, StoreUnavailable, Worker, connect, lifecycle
+from tenure import (
+    InvalidInput,
+    PermanentError,
+    RescheduleError,
+    RetryPolicy,
+    StoreUnavailable,
+    Worker,
+    connect,
+    lifecycle,
+)
 from tenure.observe.events import Completed, Failed, Lapsed, Subscriber
 from tenure.queue import Queue
 from tenure.stores.base import Change, Want
@@ -243,3 +253,66 @@ async def test_with_nobody_listening_no_event_is_made(queue, monkeypatch):
     task = await queue.submit("greet")
     await worker.run(until_idle=True)
     await queue.archive(task.id)
+
+
+class Breaking(Subscriber):
+    """Raises wherever it can; a subscriber after it must not notice."""
+
+    def __init__(self, where):
+        self.where = where
+
+    @contextlib.contextmanager
+    def submitting(self, options, types, tasks):
+        if self.where == "before":
+            raise RuntimeError("mine")
+        yield
+        if self.where == "after":
+            raise RuntimeError("mine")
+
+    async def look(self, queue):
+        raise RuntimeError("mine")
+
+
+class Around(Subscriber):
+    """Keeps what it saw of submits and looks."""
+
+    def __init__(self):
+        self.saw = []
+
+    @contextlib.contextmanager
+    def submitting(self, options, types, tasks):
+        try:
+            yield
+        except Exception as error:
+            self.saw.append(type(error))
+            raise
+        self.saw.append([task.type for task in tasks])
+
+    async def look(self, queue):
+        self.saw.append("looked")
+
+
+@pytest.mark.parametrize("where", ["before", "after"])
+async def test_a_subscriber_that_raises_around_a_submit_is_logged_and_harms_nobody(queue, caplog, where):
+    around = Around()
+    queue.observe(Breaking(where), around)
+    task = await queue.submit("greet")
+    assert await queue.get(task.id) == task
+    assert around.saw == [["greet"]]
+    assert "RuntimeError: mine" in caplog.text
+
+
+async def test_a_submit_that_fails_is_seen_by_those_around_it_and_raises_its_own_error(queue):
+    around = Around()
+    queue.observe(Breaking("after"), around)
+    with pytest.raises(InvalidInput, match="delay"):
+        await queue.submit("greet", delay=-1)
+    assert around.saw == [InvalidInput]
+
+
+async def test_a_subscriber_whose_look_raises_keeps_no_other_from_looking(queue, caplog):
+    around = Around()
+    queue.observe(Breaking("look"), around)
+    await queue.events.look(queue)
+    assert around.saw == ["looked"]
+    assert "RuntimeError: mine" in caplog.text

@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import sys
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Protocol
@@ -267,10 +268,22 @@ class Events:
     def submitting(self, options: Any, types: Sequence[str]) -> Iterator[list[Task]]:
         """Around a submit; the tasks that came of it are to be put into the list."""
         tasks: list[Task] = []
-        with contextlib.ExitStack() as stack:
-            for watcher in self.submit_watchers:
-                stack.enter_context(watcher.submitting(options, types, tasks))
+        around: list[AbstractContextManager[None]] = []
+        for watcher in self.submit_watchers:
+            try:
+                context = watcher.submitting(options, types, tasks)
+                context.__enter__()
+            except Exception:
+                log.exception("%r failed", watcher)
+            else:
+                around.append(context)
+        try:
             yield tasks
+        finally:
+            # They see how the submit ended; what became of it is not theirs to change.
+            ended = sys.exc_info()
+            for context in reversed(around):
+                self.tell(context.__exit__, *ended)
 
     def submitted(self, answers: Iterable[Task | TenureError]) -> None:
         """Tell of those that were created."""
@@ -307,11 +320,14 @@ class Events:
 
     async def look(self, queue: Any) -> None:
         """Let the subscribers ask what they want to know, and settle what is in doubt."""
+        looks = [subscriber.look for subscriber in self.that_override("look")]
+        await asyncio.gather(self._looked(self.resolve, queue.store), *(self._looked(look, queue) for look in looks))
+
+    async def _looked(self, look: Callable[[Any], Awaitable[None]], at: Any) -> None:
+        """One look. What becomes of it keeps nobody else from theirs."""
         try:
             async with asyncio.timeout(LOOK_PATIENCE):
-                await self.resolve(queue.store)
-                for subscriber in self.that_override("look"):
-                    await subscriber.look(queue)
+                await look(at)
         except (TenureError, TimeoutError) as error:
             log.debug("could not look at the queue: %s", error)
         except Exception:
