@@ -133,10 +133,11 @@ def _series(sample, instance):
 
 
 def _expectation(name, fires, at="2h"):
-    rule = next(alert for alert in ALERTS if alert.alert == name)
+    texts = {alert.alert: (alert.summary, alert.action, alert.page) for alert in ALERTS}
+    summary, action, page = {**texts, alerts.STORE[0]: (alerts.STORE[1], alerts.STORE[4], True)}[name]
     expected = {
-        "exp_labels": {"severity": "page" if rule.page else "warning"},
-        "exp_annotations": {"summary": rule.summary, "description": rule.action},
+        "exp_labels": {"severity": "page" if page else "warning"},
+        "exp_annotations": {"summary": summary, "description": action},
     }
     return {"eval_time": at, "alertname": name, "exp_alerts": [expected] if fires else []}
 
@@ -149,6 +150,7 @@ def _check(folder, series, tests):
 
 
 DEPTH = 'tenure_queue_depth{queue="default",status="pending"}'
+ANSWERED, CANCELLED = (f'tenure_store_requests_total{{outcome="{outcome}"}}' for outcome in ("answered", "cancelled"))
 OLDEST = "tenure_oldest_pending_seconds"
 COMPLETED, DEAD = 'tenure_tasks_completed_total{task_type="a"}', 'tenure_tasks_dead_total{task_type="a"}'
 WORKERS, SUBMITTED = 'tenure_workers{instance="worker"}', 'tenure_tasks_submitted_total{instance="producer"}'
@@ -162,6 +164,8 @@ LAPSED, LOST = 'tenure_leases_lapsed_total{task_type="a"}', 'tenure_leases_lost_
         ("TenureBacklogGrows", {DEPTH: "2000-5x150", OLDEST: "0+30x150"}, False),
         ("TenureBacklogGrows", {DEPTH: "50x150", OLDEST: "0+30x150"}, False),
         ("TenureBacklogGrows", {DEPTH: "50+5x150", OLDEST: "0x150"}, False),
+        ("TenureStoreFails", {ANSWERED: "0+90x150", CANCELLED: "0+10x150"}, True),
+        ("TenureStoreFails", {ANSWERED: "0+90x150", CANCELLED: "0+1x150"}, False),
         ("TenureManyFailures", {COMPLETED: "0+90x150", DEAD: "0+10x150"}, True),
         ("TenureManyFailures", {COMPLETED: "0+99x150", DEAD: "0+1x150"}, False),
         ("TenureLeasesLapse", {LAPSED: "0x110 1x40"}, True),

@@ -8,7 +8,9 @@ from counting import told_by_metrics, told_by_the_store
 from prometheus_client import CollectorRegistry, Histogram, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tenure import PermanentError, RescheduleError, RetryPolicy, Worker, connect
+from tenure import InvalidInput, PermanentError, RescheduleError, RetryPolicy, Worker, connect
+from tenure.cli.observing import Shown, observe
+from tenure.observe.logging import Logging
 from tenure.observe.prometheus import DURATIONS, TTLS, WAITS, Prometheus, observe_all
 from tenure.queue import Queue
 from tenure.stores.base import Want
@@ -275,6 +277,68 @@ async def test_everything_a_worker_asks_of_its_store_is_counted(registry):
     await queue.close()
     for operation in ("insert", "claim", "swap", "put_note", "count"):
         assert value(registry, "store_requests_total", operation=operation, outcome="answered") > 0, operation
+
+
+async def test_the_sweeper_s_calls_are_counted_also_when_the_worker_was_there_first(registry):
+    queue = Queue(MemoryStore())
+    worker = Worker(queue, sweep_interval=0.01)
+    queue.observe(Prometheus(registry))
+    worker.task("greet")(lambda _: None)
+    running = asyncio.create_task(worker.run())
+    async with asyncio.timeout(30):
+        while not value(registry, "store_requests_total", operation="prune", outcome="answered"):
+            await asyncio.sleep(0)
+    worker.stop()
+    await running
+    await queue.close()
+
+
+async def test_a_call_that_nobody_waits_for_any_longer_is_no_answer(registry):
+    store = MemoryStore()
+    queue = Queue(store)
+    store.get = lambda ids: asyncio.Event().wait()
+    queue.observe(Prometheus(registry))
+    asking = asyncio.create_task(queue.get("one"))
+    await asyncio.sleep(0)
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    assert value(registry, "store_requests_total", operation="get", outcome="cancelled") == 1
+    assert value(registry, "store_requests_total", operation="get", outcome="answered") is None
+
+
+async def test_a_call_that_fails_in_a_way_of_its_own_has_failed_and_a_refusal_is_an_answer(registry):
+    store = MemoryStore()
+
+    async def broken(ids):
+        raise OSError(24, "Too many open files")
+
+    store.get = broken
+    queue = Queue(store).observe(Prometheus(registry))
+    with pytest.raises(OSError, match="Too many open files"):
+        await queue.get("one")
+    with pytest.raises(InvalidInput):
+        await queue.store.insert_within(None, [])
+    assert value(registry, "store_requests_total", operation="get", outcome="failed") == 1
+    assert value(registry, "store_requests_total", operation="insert_within", outcome="answered") == 1
+
+
+async def test_a_deadline_that_has_passed_at_the_submit_is_no_negative_time_to_live(registry):
+    clock = FakeClock()
+    async with connect("memory://", clock=clock) as queue:
+        queue.observe(Prometheus(registry))
+        await queue.submit("greet", expires_at=clock() - timedelta(days=3))
+    assert value(registry, "task_ttl_seconds_sum", task_type="greet", queue="default") == 0
+    assert value(registry, "task_ttl_seconds_count", task_type="greet", queue="default") == 1
+
+
+async def test_an_application_s_own_kind_of_prometheus_is_not_joined_by_another(registry):
+    class Mine(Prometheus):
+        pass
+
+    queue = Queue(MemoryStore()).observe(Mine(registry))
+    observe(queue, Shown(metrics="0"))
+    assert [type(each) for each in queue.events.subscribers] == [Mine, Logging]
 
 
 def test_many_values_at_once_fall_into_the_buckets_that_one_by_one_they_would(registry):

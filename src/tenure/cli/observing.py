@@ -55,8 +55,8 @@ def observe(queue: Queue, shown: Shown) -> None:
 
         _reach_sentry()
         wanted.append(Sentry)
-    there = {type(subscriber) for subscriber in queue.events.subscribers}
-    queue.observe(*(kind() for kind in wanted if kind not in there))
+    there = queue.events.subscribers
+    queue.observe(*(kind() for kind in wanted if not any(isinstance(each, kind) for each in there)))
 
 
 def _reach_sentry() -> None:

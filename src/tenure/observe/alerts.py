@@ -185,7 +185,7 @@ ALERTS = (
 
 STORE = (
     "TenureStoreFails", "More than 5% of the calls of the store fail",
-    'sum(rate(tenure_store_requests_total{outcome="failed"}[5m])) / sum(rate(tenure_store_requests_total[5m])) > 0.05',
+    'sum(rate(tenure_store_requests_total{outcome=~"failed|cancelled"}[5m])) / sum(rate(tenure_store_requests_total[5m])) > 0.05',
     "5m", "Look at the store and the network; workers wait and go on by themselves.",
 )  # fmt: skip
 """The doctor finds this out by trying, before it asks anything."""

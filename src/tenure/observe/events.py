@@ -14,7 +14,7 @@ import sys
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import msgspec
 
@@ -37,6 +37,8 @@ class Execution(Protocol):
     task: Task
     kept: dict[str, Any] | None
 
+
+Outcome = Literal["answered", "failed", "cancelled"]
 
 OnEnd = Callable[[BaseException | None], None]
 """Called with what a handler has raised, if it has, or with an `Interrupted`."""
@@ -196,8 +198,8 @@ class Subscriber:
         What is returned is called when the handler has ended; what becomes of its task will be an event.
         """
 
-    def store_called(self, operation: str, seconds: float, failed: bool) -> None:
-        """A call of the store took this long."""
+    def store_called(self, operation: str, seconds: float, outcome: Outcome) -> None:
+        """A call of the store took this long until it was answered, or failed, or nobody waited for it any longer."""
 
     async def look(self, queue: Any) -> None:
         """Now and then, in a worker: a chance to ask the `Queue` for something."""
@@ -304,10 +306,10 @@ class Events:
         except Exception:
             log.exception("%r failed", method)
 
-    def store_called(self, operation: str, seconds: float, *, failed: bool) -> None:
+    def store_called(self, operation: str, seconds: float, outcome: Outcome) -> None:
         """Tell how long a call of the store took."""
         for watcher in self.store_watchers:
-            self.tell(watcher.store_called, operation, seconds, failed)
+            self.tell(watcher.store_called, operation, seconds, outcome)
 
     def in_doubt(self, tasks: Iterable[Task]) -> None:
         """These were sent to the store, and nobody knows yet whether they are there."""

@@ -19,6 +19,7 @@ from tenure.observe.events import (
     Failed,
     Lapsed,
     Lost,
+    Outcome,
     Released,
     Requeued,
     Rescheduled,
@@ -240,8 +241,8 @@ class Prometheus(Subscriber):
         for reason in REASONS:
             self._child(metrics.failed, type_, queue, reason)
 
-    def store_called(self, operation: str, seconds: float, failed: bool) -> None:  # noqa: D102
-        self.metrics.requests.labels(operation, "failed" if failed else "answered").inc()
+    def store_called(self, operation: str, seconds: float, outcome: Outcome) -> None:  # noqa: D102
+        self.metrics.requests.labels(operation, outcome).inc()
         self.metrics.request.labels(operation).observe(seconds)
 
     def _child(self, metric: Counter | Histogram, type_: str, queue: str, *more: str) -> Any:
@@ -256,7 +257,9 @@ class Prometheus(Subscriber):
 
     def _submitted(self, events: list[Submitted], type_: str, queue: str) -> None:
         tasks = [event.task for event in events]
-        lives = [(task.expires_at - task.created_at).total_seconds() for task in tasks if task.expires_at is not None]
+        lives = [
+            max((task.expires_at - task.created_at).total_seconds(), 0) for task in tasks if task.expires_at is not None
+        ]
         if lives:
             observe_all(self._child(self.metrics.ttl, type_, queue), lives)
 

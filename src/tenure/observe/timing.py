@@ -6,8 +6,8 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, cast
 
-from tenure.errors import StoreError
-from tenure.observe.events import Events
+from tenure.errors import StoreError, TenureError
+from tenure.observe.events import Events, Outcome
 from tenure.stores.base import Store
 from tenure.task import Task
 
@@ -58,14 +58,19 @@ class TimedStore:
     def _timed(self, operation: str, call: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
         async def timed_call(*arguments: Any, **keywords: Any) -> Any:
             start = time.perf_counter()
-            failed = False
+            # What nobody waits for any longer was no answer: a store that hangs is given up so.
+            outcome: Outcome = "cancelled"
             try:
-                return await call(*arguments, **keywords)
-            except StoreError:
-                failed = True
+                answer = await call(*arguments, **keywords)
+                outcome = "answered"
+            except Exception as error:
+                refused = isinstance(error, TenureError) and not isinstance(error, StoreError)
+                outcome = "answered" if refused else "failed"
                 raise
+            else:
+                return answer
             finally:
-                self._events.store_called(operation, time.perf_counter() - start, failed=failed)
+                self._events.store_called(operation, time.perf_counter() - start, outcome)
 
         return timed_call
 

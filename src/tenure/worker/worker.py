@@ -70,7 +70,8 @@ class Worker:
         self.cancel_grace = times.seconds(cancel_grace, "cancel_grace").total_seconds()
         sweep_interval = queue.store.sweep_interval if sweep_interval is None else sweep_interval
         self.sweep_interval = _positive("sweep_interval", sweep_interval).total_seconds()
-        self._sweeper = Sweeper(queue.store, retention, queue.events)
+        Sweeper(queue.store, retention)  # A retention that is none is refused here, not when it runs.
+        self._retention = retention
         self._handlers: dict[str, Handler] = {}
         for handler in handlers:
             self.add(handler)
@@ -182,7 +183,9 @@ class Worker:
         if max_tasks is not None and (isinstance(max_tasks, bool) or not isinstance(max_tasks, int) or max_tasks < 1):
             msg = f"max_tasks={max_tasks!r} must be a whole number, at least 1."
             raise InvalidInput(msg)
-        self._run = Run(self, self._sweeper, dict(self._handlers), self._middleware, until_idle, max_tasks)
+        # Who observes the queue since then sees the calls of the sweeper, too.
+        sweeper = Sweeper(self.queue.store, self._retention, self.queue.events)
+        self._run = Run(self, sweeper, dict(self._handlers), self._middleware, until_idle, max_tasks)
         try:
             return await self._run.work()
         finally:
