@@ -85,25 +85,70 @@ async def test_a_store_that_is_away_makes_a_worker_not_ready_but_leaves_it_alive
     worker.task("greet")(lambda _: None)
     async with Health(worker) as health:
         running = asyncio.create_task(worker.run())
-        assert "the store does not answer" in await fact(
-            lambda: (reason := health.not_ready()) and "answer" in reason and reason
+        assert "of claim was not made" in await fact(
+            lambda: (reason := health.not_ready()) and "cannot" in reason and reason
         )
         assert health.not_live() is None
         store.heal()
         await fact(lambda: health.not_ready() is None)
         worker.stop()
-        assert health.not_ready() == "it is starting or stopping"
+        assert health.not_ready() == "it is stopping"
         await running
+
+
+async def test_a_worker_that_can_read_but_not_claim_is_not_ready():
+    store = FaultyStore(MemoryStore(), plan=[Fault("claim", "before")])
+    worker = Worker(Queue(store))
+    worker.task("greet")(lambda _: None)
+    async with Health(worker) as health:
+        running = asyncio.create_task(worker.run())
+        assert "it cannot claim" in await fact(lambda: (reason := health.not_ready()) and "cannot" in reason and reason)
+        store.heal()
+        await fact(lambda: health.not_ready() is None)
+        worker.stop()
+        await running
+
+
+async def test_an_error_of_any_kind_makes_a_worker_not_ready_and_ends_no_watch(queue, working):
+    _, health = working
+    await fact(lambda: health.not_ready() is None)
+    healthy = queue.store.get
+
+    async def broken(ids):
+        raise OSError(24, "Too many open files")
+
+    queue.store.get = broken
+    assert "Too many open files" in await fact(health.not_ready)
+    queue.store.get = healthy
+    await fact(lambda: health.not_ready() is None)
+
+
+async def test_a_worker_whose_loop_is_blocked_does_not_blame_the_store(queue, working):
+    _, health = working
+    await fact(lambda: health.not_ready() is None)
+    asking = asyncio.create_task(asyncio.to_thread(_first_reason, health))
+    await queue.submit("blocks", 4.0)
+    assert "the event loop has not turned" in await asking
+
+
+def _first_reason(health):
+    while (reason := health.not_ready()) is None:
+        time.sleep(0.02)
+    return reason
 
 
 class Signs:
     live = ready = None
+    stopping = False
 
     def not_live(self):
         return self.live
 
     def not_ready(self):
         return self.ready
+
+    def is_stopping(self):
+        return self.stopping
 
 
 def test_the_server_answers_with_metrics_and_health():
@@ -146,10 +191,15 @@ def test_systemd_hears_that_a_worker_is_ready_lives_and_stops(manager, tmp_path,
         assert manager.recv(1000) == b"WATCHDOG=1"
         assert manager.recv(1000) == b"READY=1\nSTATUS=working"
         assert manager.recv(1000) == b"WATCHDOG=1"
+        # While what runs is let finish, not after that.
+        signs.stopping = True
+        while (heard := manager.recv(1000)) == b"WATCHDOG=1":
+            pass
+        assert heard == b"STOPPING=1"
     systemd.stopping()
-    while (heard := manager.recv(1000)) == b"WATCHDOG=1":
-        pass
-    assert heard == b"STOPPING=1"
+    systemd("the end", "it is stopping")
+    while (heard := manager.recv(1000)) != b"STATUS=the end":
+        assert heard != b"STOPPING=1"
 
 
 def test_without_systemd_nobody_is_told(monkeypatch, tmp_path):

@@ -95,7 +95,7 @@ async def watched(worker: Worker, shown: Shown, *, supervised: bool) -> AsyncIte
 
 
 @contextlib.contextmanager
-def family(shown: Shown, pids: Callable[[], Collection[int]]) -> Iterator[dict[str, str]]:
+def family(shown: Shown, pids: Callable[[], Collection[int]], stopping: Callable[[], bool]) -> Iterator[dict[str, str]]:
     """Health and metrics of all worker processes together. Gives what their environment needs."""
     from tenure.observe.watchdog import Family, Systemd, Watchdog
 
@@ -105,7 +105,7 @@ def family(shown: Shown, pids: Callable[[], Collection[int]]) -> Iterator[dict[s
         return
     with contextlib.ExitStack() as stack:
         folder = os.environ.get(SHARED) or stack.enter_context(tempfile.TemporaryDirectory(prefix="tenure-metrics-"))
-        signs = Family(Path(folder), pids)
+        signs = Family(Path(folder), pids, stopping=stopping)
         if shown.metrics:
             from tenure.observe.server import Server
             from tenure.observe.together import registry_of

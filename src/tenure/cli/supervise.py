@@ -58,7 +58,7 @@ class Supervisor:
         log.info("supervisor %d runs %d worker processes", os.getpid(), self._count)
         watcher = asyncio.create_task(self._watch_files()) if self._reload else None
         try:
-            with family(self._shown, lambda: [process.pid for process in list(self._processes)]) as environment:
+            with family(self._shown, self._pids, self._stopping.is_set) as environment:
                 self._environment = environment
                 await asyncio.gather(*(self._keep_one() for _ in range(self._count)))
         finally:
@@ -67,6 +67,9 @@ class Supervisor:
             for process in self._processes:
                 process.kill()
         return self._worst
+
+    def _pids(self) -> list[int]:
+        return [process.pid for process in list(self._processes)]
 
     async def _keep_one(self) -> None:
         pause = 0.0

@@ -7,7 +7,6 @@ import time
 from concurrent.futures import CancelledError
 from typing import Protocol, Self
 
-from tenure.errors import TenureError
 from tenure.worker import Worker
 
 STUCK_AFTER = 30.0
@@ -24,6 +23,9 @@ class Signs(Protocol):
 
     def not_ready(self) -> str | None:
         """Why it cannot do its work at this moment."""
+
+    def is_stopping(self) -> bool:
+        """Whether it ends on purpose."""
 
 
 class Health:
@@ -57,26 +59,40 @@ class Health:
 
     def not_live(self) -> str | None:
         """A reason to start it anew, or None."""
-        still = time.monotonic() - self._turned
-        if still > self._stuck_after:
-            return f"the event loop has not turned for {still:.0f} s: a handler blocks it"
+        if self._still() > self._stuck_after:
+            return self._blocked()
         beat = self._worker.last_beat
         patience = max(self._stuck_after, self._worker.lease.total_seconds())
         if beat is not None and (silent := time.monotonic() - beat) > patience:
             return f"no lease has been renewed for {silent:.0f} s"
         return None
 
+    def _still(self) -> float:
+        return time.monotonic() - self._turned
+
+    def _blocked(self) -> str:
+        return f"the event loop has not turned for {self._still():.0f} s: a handler blocks it"
+
+    def is_stopping(self) -> bool:
+        """Whether it was told to stop."""
+        return self._worker.is_stopping
+
     def not_ready(self) -> str | None:
         """A reason why it cannot work right now, or None. It asks the store."""
         loop = self._loop
         if loop is None or not self._worker.is_claiming:
-            return "it is not running" if loop is None else "it is starting or stopping"
+            return "it is not running" if loop is None else "it is stopping" if self.is_stopping() else "it is starting"
+        # A store that can be read need not let anyone claim.
+        if trouble := self._worker.trouble:
+            return trouble
         question = asyncio.run_coroutine_threadsafe(self._worker.queue.get("tenure.ready"), loop)
         try:
             question.result(ANSWER_WITHIN)
         except TimeoutError:
             question.cancel()
+            if self._still() > ANSWER_WITHIN - TURN_EVERY:
+                return self._blocked()
             return f"the store did not answer within {ANSWER_WITHIN:g} s"
-        except (TenureError, CancelledError) as error:
-            return f"the store does not answer: {error}"
+        except (Exception, CancelledError) as error:
+            return f"the store does not answer: {error or repr(error)}"
         return None

@@ -44,11 +44,18 @@ class Watchdog:
         if self._reports:
             self._thread.join()
 
+    def _tell_stopping(self) -> None:
+        for report in self._reports:
+            if isinstance(report, Systemd):
+                report.stopping()
+
     def _watch(self) -> None:
         not_ready: str | None = "it is starting"
         asked = 0.0
         while not self._stopping.is_set():
             now = time.monotonic()
+            if self._signs.is_stopping():
+                self._tell_stopping()
             if not_ready or now - asked > READY_EVERY:
                 not_ready, asked = self._signs.not_ready(), now
             for report in self._reports:
@@ -65,6 +72,7 @@ class Systemd:
     def __init__(self, address: str) -> None:
         self._address = f"\0{address[1:]}" if address.startswith("@") else address
         self._said = ""
+        self._stopping = False
 
     @classmethod
     def here(cls) -> Systemd | None:
@@ -82,8 +90,10 @@ class Systemd:
             self._said = words
 
     def stopping(self) -> None:
-        """Say that it ends on purpose."""
-        self._send("STOPPING=1")
+        """Say that it ends on purpose, once."""
+        if not self._stopping:
+            self._stopping = True
+            self._send("STOPPING=1")
 
     def _send(self, words: str) -> None:
         # A manager that does not listen is no reason to stop working.
@@ -117,8 +127,15 @@ class Note:
 class Family:
     """How the worker processes of a supervisor are, by the files they write."""
 
-    def __init__(self, folder: Path, pids: Callable[[], Collection[int]], stuck_after: float = STUCK_AFTER) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        pids: Callable[[], Collection[int]],
+        stuck_after: float = STUCK_AFTER,
+        stopping: Callable[[], bool] = lambda: False,
+    ) -> None:
         self._folder, self._pids, self._stuck_after = folder, pids, stuck_after
+        self.is_stopping = stopping
 
     def not_live(self) -> str | None:
         """A process that says so, or that has stopped saying anything."""

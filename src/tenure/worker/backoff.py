@@ -10,6 +10,7 @@ import threading
 log = logging.getLogger("tenure.worker")
 
 FIRST, LONGEST = 0.1, 5.0
+ENDING = "end tasks"
 
 
 class Outage:
@@ -19,7 +20,7 @@ class Outage:
     """
 
     def __init__(self) -> None:
-        self._failing: set[str] = set()
+        self._failing: dict[str, str] = {}
         self._lock = threading.Lock()
 
     def failed(self, work: str, error: BaseException) -> None:
@@ -27,15 +28,25 @@ class Outage:
         with self._lock:
             if not self._failing:
                 log.warning("cannot %s for now, and will keep trying: %s", work, error)
-            self._failing.add(work)
+            self._failing[work] = str(error)
 
     def worked(self, work: str) -> None:
         """This kind of work got through again."""
         with self._lock:
             if work in self._failing:
-                self._failing.discard(work)
+                del self._failing[work]
                 if not self._failing:
                     log.warning("the store is back: can %s again", work)
+
+    @property
+    def trouble(self) -> str | None:
+        """What cannot be done at this moment, and why; None while all gets through.
+
+        Endings do not count: those of one shard that is away wait, and the worker goes on with all others.
+        """
+        with self._lock:
+            troubles = [f"it cannot {work}: {error}" for work, error in self._failing.items() if work != ENDING]
+        return troubles[0] if troubles else None
 
 
 class Backoff:

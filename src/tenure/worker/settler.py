@@ -14,7 +14,7 @@ from tenure.observe.logging import about
 from tenure.stores.base import Change, Store
 from tenure.task import Task
 from tenure.worker.attempt import Attempt, Rule
-from tenure.worker.backoff import Backoff, Outage
+from tenure.worker.backoff import ENDING, Backoff, Outage
 
 log = logging.getLogger("tenure.worker")
 
@@ -34,7 +34,7 @@ class Settler:
         self._on_settled = on_settled
         self._waiting: list[Attempt] = []
         self._busy: asyncio.Task[None] | None = None
-        self._backoff = Backoff("end tasks", outage)
+        self._backoff = Backoff(ENDING, outage)
         self._context = contextvars.copy_context()
         self.unsettled = 0
 

@@ -203,6 +203,18 @@ class Worker:
         run = self._run
         return run is not None and run.started_at is not None and not run.stopping
 
+    @property
+    def is_stopping(self) -> bool:
+        """Whether it was told to stop, and has not ended yet."""
+        run = self._run
+        return run is not None and run.stopping
+
+    @property
+    def trouble(self) -> str | None:
+        """What it cannot do at this moment because the store does not let it, or None."""
+        run = self._run
+        return None if run is None else run.outage.trouble
+
     def stop(self, *, now: bool = False) -> None:
         """Stop gracefully: claim no more, give back what has not started, let the rest finish within `grace`.
 
