@@ -130,6 +130,30 @@ def test_what_cannot_be_observed_is_an_error_that_helps(terminal, words, error):
     assert "Traceback" not in answer.err
 
 
+@pytest.mark.parametrize("processes", ["1", "2"])
+@pytest.mark.parametrize(
+    ("words", "environment", "error"),
+    [
+        (("--sentry",), {"SENTRY_DSN": "foo"}, "--sentry: $SENTRY_DSN is no address to report to"),
+        (("--metrics-port", "0"), {"PROMETHEUS_MULTIPROC_DIR": "/nowhere"}, "'/nowhere', and that is no folder"),
+    ],
+)
+def test_an_environment_that_cannot_be_used_is_an_error_that_helps(terminal, words, environment, error, processes):
+    answer = terminal.process("worker", "shop:app", "--processes", processes, *words, code=2, **environment)
+    assert error in answer.err
+    assert "Traceback" not in answer.err
+
+
+def test_a_process_that_ends_by_a_signal_without_a_name_is_replaced(queue, start):  # noqa: F811
+    supervisor = start("worker", "shop:app", "--processes", "1", "--reload")
+    (first,) = until(lambda: {info.pid for info in queue.workers()})
+    os.kill(first, 40)
+    until(lambda: {info.pid for info in queue.workers()} - {first})
+    supervisor.send_signal(signal.SIGTERM)
+    code, _, err = finish(supervisor)
+    assert (code, "was ended by signal 40" in err) == (0, True)
+
+
 def test_traces_and_reports_are_on_if_asked(terminal, queue):
     queue.submit("greet", {})
     terminal.process(

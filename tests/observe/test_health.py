@@ -1,8 +1,11 @@
 """Health: alive while the loop turns and leases are renewed, ready while the store answers."""
 
 import asyncio
+import contextlib
 import os
 import socket
+import struct
+import threading
 import time
 from pathlib import Path
 
@@ -171,6 +174,53 @@ def test_a_port_that_is_taken_or_is_none_is_refused_with_words():
         Server(f"127.0.0.1:{server.port}", CollectorRegistry(), Signs())
     with pytest.raises(InvalidInput, match="'http' is no port for metrics"):
         Server("http", CollectorRegistry(), Signs())
+
+
+def test_an_address_may_be_of_ipv6():
+    with (
+        Server("[::1]:0", CollectorRegistry(), Signs()) as server,
+        socket.create_connection(("::1", server.port), timeout=30) as asking,
+    ):
+        asking.sendall(b"GET /readyz HTTP/1.0\r\n\r\n")
+        assert asking.makefile("rb").readline() == b"HTTP/1.0 200 OK\r\n"
+    with pytest.raises(InvalidInput, match="is no port for metrics"):
+        Server("::1:9000", CollectorRegistry(), Signs())
+
+
+def test_connections_that_say_nothing_take_a_bounded_number_of_threads_and_do_not_stay(monkeypatch):
+    monkeypatch.setattr("tenure.observe.server._Handler.timeout", 0.2)
+    before = threading.active_count()
+    with Server("127.0.0.1:0", CollectorRegistry(), Signs()) as server, contextlib.ExitStack() as idle:
+        for _ in range(100):
+            idle.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=30))
+        assert threading.active_count() - before <= 40
+        deadline = time.monotonic() + 30
+        while not _answers(server.port):
+            assert time.monotonic() < deadline
+
+
+def _answers(port, path="/readyz"):
+    try:
+        return get(port, path) == (200, "ok\n")
+    except OSError:
+        return False
+
+
+def test_who_hangs_up_is_no_news_and_what_cannot_be_answered_is_one_record(caplog, capfd):
+    class Broken(Signs):
+        def not_live(self):
+            raise RuntimeError("mine")
+
+    with Server("127.0.0.1:0", CollectorRegistry(), Broken()) as server:
+        assert not _answers(server.port, "/livez")
+        with socket.create_connection(("127.0.0.1", server.port), timeout=30) as leaving:
+            leaving.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            leaving.sendall(b"GET /readyz HTTP/1.0\r\n")
+        assert get(server.port, "/readyz")[0] == 200
+    (record,) = [record for record in caplog.records if record.name == "tenure.observe"]
+    assert "RuntimeError: mine" in caplog.text
+    assert record.getMessage() == "a request from 127.0.0.1 could not be answered"
+    assert "Traceback" not in capfd.readouterr().err
 
 
 @pytest.fixture

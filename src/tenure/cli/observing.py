@@ -43,6 +43,7 @@ def observe(queue: Queue, shown: Shown) -> None:
 
     wanted: list[type[Subscriber]] = [Logging]
     if shown.metrics:
+        _check_folder()
         from tenure.observe.prometheus import Prometheus
 
         wanted.append(Prometheus)
@@ -59,11 +60,24 @@ def observe(queue: Queue, shown: Shown) -> None:
     queue.observe(*(kind() for kind in wanted if not any(isinstance(each, kind) for each in there)))
 
 
+def _check_folder() -> None:
+    """Before prometheus_client is loaded: it counts into files from then on."""
+    folder = os.environ.get(SHARED)
+    if folder is not None and not os.access(folder, os.W_OK | os.X_OK):
+        msg = f"--metrics-port: ${SHARED} is {folder!r}, and that is no folder that can be written to. Make it, or unset ${SHARED}."
+        raise WrongUsage(msg)
+
+
 def _reach_sentry() -> None:
     import sentry_sdk
+    from sentry_sdk.utils import BadDsn
 
     if not sentry_sdk.get_client().is_active():
-        sentry_sdk.init()
+        try:
+            sentry_sdk.init()
+        except BadDsn as error:
+            msg = f"--sentry: $SENTRY_DSN is no address to report to: {error}. It looks like https://KEY@HOST/PROJECT."
+            raise WrongUsage(msg) from None
     if sentry_sdk.get_client().dsn is None:
         msg = "--sentry: there is no address to report to. Set $SENTRY_DSN, or call sentry_sdk.init in your module."
         raise WrongUsage(msg)
@@ -107,6 +121,7 @@ def family(shown: Shown, pids: Callable[[], Collection[int]], stopping: Callable
         folder = os.environ.get(SHARED) or stack.enter_context(tempfile.TemporaryDirectory(prefix="tenure-metrics-"))
         signs = Family(Path(folder), pids, stopping=stopping)
         if shown.metrics:
+            _check_folder()
             from tenure.observe.server import Server
             from tenure.observe.together import registry_of
 

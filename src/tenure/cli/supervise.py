@@ -173,4 +173,10 @@ def _python_files(folder: Path) -> Iterator[Path]:
 
 
 def _ended(code: int) -> str:
-    return f"ended with code {code}" if code >= 0 else f"was ended by {signal.Signals(-code).name}"
+    if code >= 0:
+        return f"ended with code {code}"
+    try:
+        return f"was ended by {signal.Signals(-code).name}"
+    except ValueError:
+        # Most of the real-time signals have no names.
+        return f"was ended by signal {-code}"

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import logging
+import socket
+import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Self
+from typing import Any, Self
 
 from tenure.errors import InvalidInput, MissingExtra
 from tenure.observe.health import Signs
@@ -16,6 +19,13 @@ except ModuleNotFoundError:
     raise MissingExtra("A port for metrics", "metrics") from None
 
 
+log = logging.getLogger("tenure.observe")
+
+CONNECTIONS = 32
+PATIENCE = 10.0
+"""Seconds that a connection may say nothing, or take nothing."""
+
+
 class Server:
     """Serves until it is closed. `address` is `PORT` or `HOST:PORT`; port 0 picks a free one."""
 
@@ -23,11 +33,10 @@ class Server:
         host, port = read_address(address)
         handler = type("Handler", (_Handler,), {"registry": registry, "signs": signs})
         try:
-            self._server = ThreadingHTTPServer((host, port), handler)
+            self._server = _Listening((host, port), handler)
         except OSError as error:
             msg = f"Cannot listen on {address!r} for metrics: {error.strerror}. Give another port."
             raise InvalidInput(msg) from None
-        self._server.daemon_threads = True
         self.port = self._server.server_port
         self._thread = threading.Thread(target=self._server.serve_forever, name="tenure-metrics", daemon=True)
 
@@ -44,19 +53,54 @@ class Server:
 def read_address(address: str) -> tuple[str, int]:
     """The host and the port of an address.
 
-    >>> read_address("9000"), read_address("127.0.0.1:9000")
-    (('', 9000), ('127.0.0.1', 9000))
+    >>> read_address("9000"), read_address("127.0.0.1:9000"), read_address("[::1]:9000")
+    (('', 9000), ('127.0.0.1', 9000), ('::1', 9000))
     """
     host, _, port = address.rpartition(":")
-    if not port.isdecimal() or int(port) > 65535:
-        msg = f"{address!r} is no port for metrics. Write 9000, or 127.0.0.1:9000."
+    bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    if not port.isdecimal() or int(port) > 65535 or (":" in host and bare == host):
+        msg = f"{address!r} is no port for metrics. Write 9000, 127.0.0.1:9000, or [::1]:9000."
         raise InvalidInput(msg)
-    return host, int(port)
+    return bare, int(port)
+
+
+class _Listening(ThreadingHTTPServer):
+    """A thread for each of a bounded number of connections; who comes beyond those is turned away."""
+
+    daemon_threads = True
+
+    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
+        self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+        self._places = threading.BoundedSemaphore(CONNECTIONS)
+        super().__init__(address, handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if not self._places.acquire(blocking=False):
+            self.shutdown_request(request)
+            return
+        try:
+            super().process_request(request, client_address)
+        except BaseException:
+            self._places.release()
+            raise
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._places.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - the base's
+        """A scraper that hung up is no news; anything else is one record, not lines among others' on the error stream."""
+        error = sys.exception()
+        if not isinstance(error, ConnectionError | TimeoutError):
+            log.error("a request from %s could not be answered", client_address[0], exc_info=error)
 
 
 class _Handler(BaseHTTPRequestHandler):
     registry: CollectorRegistry
     signs: Signs
+    timeout = PATIENCE
 
     def do_GET(self) -> None:
         path = self.path.partition("?")[0]
