@@ -187,13 +187,25 @@ def test_an_address_may_be_of_ipv6():
         Server("::1:9000", CollectorRegistry(), Signs())
 
 
-def test_connections_that_say_nothing_take_a_bounded_number_of_threads_and_do_not_stay(monkeypatch):
-    monkeypatch.setattr("tenure.observe.server._Handler.timeout", 0.2)
+@contextlib.contextmanager
+def idle_connections(port, count):
+    with contextlib.ExitStack() as stack:
+        for _ in range(count):
+            stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=30))
+        yield
+
+
+def test_connections_that_say_nothing_take_a_bounded_number_of_threads():
     before = threading.active_count()
-    with Server("127.0.0.1:0", CollectorRegistry(), Signs()) as server, contextlib.ExitStack() as idle:
-        for _ in range(100):
-            idle.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=30))
+    with Server("127.0.0.1:0", CollectorRegistry(), Signs()) as server, idle_connections(server.port, 100):
+        # Connections are met in their order: this one is answered or turned away after all of those.
+        assert not _answers(server.port)
         assert threading.active_count() - before <= 40
+
+
+def test_connections_that_say_nothing_make_room_after_a_while(monkeypatch):
+    monkeypatch.setattr("tenure.observe.server._Handler.timeout", 0.2)
+    with Server("127.0.0.1:0", CollectorRegistry(), Signs()) as server, idle_connections(server.port, 100):
         deadline = time.monotonic() + 30
         while not _answers(server.port):
             assert time.monotonic() < deadline

@@ -68,6 +68,7 @@ class _Listening(ThreadingHTTPServer):
     """A thread for each of a bounded number of connections; who comes beyond those is turned away."""
 
     daemon_threads = True
+    request_queue_size = 128
 
     def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
