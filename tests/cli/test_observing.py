@@ -162,6 +162,12 @@ def test_traces_and_reports_are_on_if_asked(terminal, queue):
     assert queue.counts()["completed"] == 1
 
 
+def test_a_trace_that_goes_nowhere_is_told(terminal):
+    assert (
+        "--trace: nobody has set up where spans go" in terminal.process("worker", "shop:app", "--burst", "--trace").err
+    )
+
+
 def test_systemd_is_told_by_the_worker_or_by_its_supervisor(terminal, queue, start, tmp_path):  # noqa: F811
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(str(tmp_path / "notify"))

@@ -50,6 +50,7 @@ def observe(queue: Queue, shown: Shown) -> None:
     if shown.trace:
         from tenure.observe.tracing import Tracing
 
+        _warn_without_provider()
         wanted.append(Tracing)
     if shown.sentry:
         from tenure.observe.sentry import Sentry
@@ -66,6 +67,16 @@ def _check_folder() -> None:
     if folder is not None and not os.access(folder, os.W_OK | os.X_OK):
         msg = f"--metrics-port: ${SHARED} is {folder!r}, and that is no folder that can be written to. Make it, or unset ${SHARED}."
         raise WrongUsage(msg)
+
+
+def _warn_without_provider() -> None:
+    from opentelemetry import trace
+
+    if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
+        log.warning(
+            "--trace: nobody has set up where spans go, so none are made. Call opentelemetry.trace.set_tracer_provider "
+            "in your module, or start the worker with opentelemetry-instrument."
+        )
 
 
 def _reach_sentry() -> None:

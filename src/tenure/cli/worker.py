@@ -65,7 +65,10 @@ async def worker(
     log_format: Annotated[LogFormat | None, typer.Option(help="How log lines look.", show_default="text")] = None,
     log_level: Annotated[LogLevel | None, typer.Option(help="The least that is logged.", show_default="info")] = None,
     trace: Annotated[
-        bool, typer.Option("--trace", help="A span for each attempt, by OpenTelemetry's settings.")
+        bool,
+        typer.Option(
+            "--trace", help="A span for each attempt, if your module or opentelemetry-instrument sets up OpenTelemetry."
+        ),
     ] = False,
     sentry: Annotated[bool, typer.Option("--sentry", help="Report dead letters to $SENTRY_DSN.")] = False,
 ) -> int:
