@@ -255,9 +255,7 @@ def test_systemd_hears_that_a_worker_is_ready_lives_and_stops(manager, tmp_path,
         assert manager.recv(1000) == b"WATCHDOG=1"
         # While what runs is let finish, not after that.
         signs.stopping = True
-        while (heard := manager.recv(1000)) == b"WATCHDOG=1":
-            pass
-        assert heard == b"STOPPING=1"
+        assert b"STOPPING=1" in [manager.recv(1000) for _ in range(4)]
     systemd.stopping()
     systemd("the end", "it is stopping")
     while (heard := manager.recv(1000)) != b"STATUS=the end":
