@@ -142,8 +142,8 @@ async def test_counters_agree_with_a_store_that_loses_calls_and_answers(registry
     await asyncio.gather(produce(), worker.run(max_tasks=60))
     store.heal()
     await worker.run(until_idle=True)
-    await queue.close()
     expected = told_by_the_store([task async for task in queue.scan()])
+    await queue.close()
     assert told_by_metrics(registry) == expected
     assert {injected.kind for injected in store.injected} == {"before", "after"}
 
