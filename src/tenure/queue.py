@@ -446,7 +446,7 @@ class Queue:
                 row = table.setdefault(name, {})
                 row[lane.status.value] = row.get(lane.status.value, 0) + lane.count
         workers = await self.workers()
-        running = await all_running(self.store)
+        running = await _all_running(self.store)
         handled = {(queue, type_) for worker in workers for queue in worker.queues for type_ in worker.types}
         waiting = {(lane.queue, lane.type) for lane in lanes if lane.status is TaskStatus.Pending}
         return QueueStats(
@@ -548,7 +548,7 @@ def _cancellation(reason: str | None, by: str | None) -> Rule:
     return lambda task, now: lifecycle.cancel(task, now, reason, by)
 
 
-async def all_running(store: Store) -> list[Task]:
+async def _all_running(store: Store) -> list[Task]:
     """What runs, as far as a bounded number of pages goes: as a rule no more than the workers can hold."""
     found: list[Task] = []
     query = Query(status=TaskStatus.Running, limit=1000, oldest=True)

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from tenure import lifecycle
-from tenure.queue import Queue, all_running
+from tenure.queue import Queue
 from tenure.stores.base import Query
 from tenure.task import Task, TaskStatus
 
@@ -59,19 +59,18 @@ class Flow(msgspec.Struct, frozen=True):
 async def look(queue: Queue, soon: timedelta = SOON) -> Figures:
     """The figures of this moment. It costs the same however many tasks there are."""
     stats = await queue.stats()
-    running = await all_running(queue.store)
-    due = {(lane.queue, lane.type): lane.since for lane in await queue.store.due(stats.now)}
+    due = {(lane.queue, lane.type) for lane in await queue.store.due(stats.now)}
     pending = [lane for lane in await queue.store.count() if lane.status is TaskStatus.Pending]
     workers = await queue.workers()
     handled = {(name, type_) for worker in workers for name in worker.queues for type_ in worker.types}
-    unhandled = due.keys() - handled
+    unhandled = due - handled
     return Figures(
         depth=stats.queues,
         near_expiration=await _near(queue, stats.now, soon, stats.counts[TaskStatus.Running]),
         unhandled={(lane.queue, lane.type): lane.count for lane in pending if (lane.queue, lane.type) in unhandled},
-        oldest_pending=_oldest(stats.now, list(due.values())),
-        oldest_running=_oldest(stats.now, [task.started_at or stats.now for task in running]),
-        lapsed=sum(not task.is_leased_at(stats.now) for task in running),
+        oldest_pending=stats.oldest_pending_seconds or 0.0,
+        oldest_running=stats.oldest_running_seconds or 0.0,
+        lapsed=await _lapsed(queue, stats.now),
         lease=max((worker.lease for worker in workers), default=DEFAULT_LEASE),
         workers=len(workers),
         paused=stats.paused,
@@ -94,8 +93,8 @@ async def flow(queue: Queue, window: float = WINDOW) -> Flow:
     )
 
 
-def _oldest(now: datetime, moments: list[datetime]) -> float:
-    return max(((now - moment).total_seconds() for moment in moments if moment <= now), default=0.0)
+async def _lapsed(queue: Queue, now: datetime) -> int:
+    return sum(task.status is TaskStatus.Running for task in await queue.store.overdue(now, LOOK * 10))
 
 
 async def _near(queue: Queue, now: datetime, soon: timedelta, running: int) -> Mapping[str, int]:
