@@ -158,7 +158,7 @@ async def test_an_ordering_key_with_many_ended_tasks_lets_them_go(queue, store, 
         (held,) = await claim(store, 10)
         await complete(store, held)
     while store._tidying:
-        await store._tidying.copy().pop()
+        await asyncio.wait(store._tidying)
     (lane,) = await names(store)
     held = await store.writer.read(lane)
     assert len(held.entries) < 12

@@ -234,19 +234,25 @@ class Search:
         return from_text(min(times).decode()) if times else None
 
 
-async def first_due(db: Database, now: datetime) -> list[FirstDue]:
-    """Since when something has been due in each queue and type: the first entry of each lane tells."""
-    marks = db.layout.folder(b"lane")
-    (found,) = await db.read([walk(marks, after(marks), keys_only=True)])
+async def first_due(db: Database, now: datetime) -> tuple[list[FirstDue], bool]:
+    """Since when something has been due in each queue and type: the first entry of each lane tells.
+
+    And whether there are ordering keys for which a claim has yet to find out whose turn it is.
+    """
+    marks, unsettled = db.layout.folder(b"lane"), db.layout.folder(b"unsettled")
+    found, waiting = await db.read(
+        [walk(marks, after(marks), keys_only=True), walk(unsettled, after(unsettled), 1, keys_only=True)]
+    )
     lanes = [read_lane(kv.key) for kv in found]
     folders = [db.layout.due_folder(lane) for lane in lanes]
     until = moment(now) + b"0"
     heads = await db.read([walk(folder, folder + until, 1, keys_only=True) for folder in folders]) if folders else []
-    return first_of_each(
+    firsts = first_of_each(
         FirstDue(lane.queue, lane.type, from_text(kv.key.split(b"/")[-3].decode()))
         for lane, kvs in zip(lanes, heads, strict=True)
         for kv in kvs
     )
+    return firsts, bool(waiting)
 
 
 def _is_held(task: Task, fence: int) -> bool:

@@ -13,7 +13,21 @@ from datetime import datetime
 
 from tenure.errors import IdempotencyConflict, StoreError
 from tenure.idempotency import Reservation, read_reservation
-from tenure.stores.base import Change, Claimed, Count, Due, Hold, Note, Page, Piece, Query, Renewal, Store, Want
+from tenure.stores.base import (
+    Change,
+    Claimed,
+    Count,
+    Due,
+    Hold,
+    Note,
+    Page,
+    Piece,
+    Query,
+    Renewal,
+    Store,
+    Want,
+    first_of_each,
+)
 from tenure.stores.etcd.address import Address, read_address
 from tenure.stores.etcd.changing import forget, renew, swap
 from tenure.stores.etcd.claiming import Search, first_due
@@ -119,7 +133,9 @@ class EtcdStore(Store):
         return await self._db.writer.count()
 
     async def due(self, now: datetime) -> list[Due]:
-        return await first_due(self._db, now)
+        found, keys_wait = await first_due(self._db, now)
+        # Nobody has claimed since these keys changed, so the first of each stands in no line yet.
+        return first_of_each([*found, *await super().due(now)]) if keys_wait else found
 
     async def prune(self, ended_before: Mapping[TaskStatus, datetime], now: datetime, limit: int) -> int:
         return await prune(self._db, ended_before, now, limit)

@@ -29,6 +29,7 @@ from tenure.stores.base import (
     Store,
     Transaction,
     Want,
+    first_of_each,
 )
 from tenure.stores.postgres.address import Address, read_address
 from tenure.stores.postgres.borrowed import borrowed
@@ -207,8 +208,11 @@ class PostgresStore(Store):
 
     async def due(self, now: datetime) -> list[Due]:
         rows = await self._connections.fetch(self._statements("first_due"), now)
-        found = [Due(plain(queue), plain(type_), since) for queue, type_, since in rows]
-        return sorted(found, key=lambda due: (due.queue, due.type))
+        found = [Due(plain(queue), plain(type_), since) for queue, type_, since in rows if since is not None]
+        if len(found) < len(rows):
+            # Nobody has claimed since some keys changed, so the first of each has no turn yet.
+            found += await super().due(now)
+        return first_of_each(found)
 
     async def prune(self, ended_before: Mapping[TaskStatus, datetime], now: datetime, limit: int) -> int:
         pruned = await self._connections.run(lambda db: prune(db, self._statements, ended_before, now, limit))

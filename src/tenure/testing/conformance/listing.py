@@ -322,6 +322,13 @@ async def test_what_is_due_is_told_by_queue_and_type_since_when_the_first_has_be
     assert await store.due(clock()) == [first, Due("default", "write", start + 40 * SECOND), mail]
 
 
+async def test_the_first_task_of_a_key_is_due_before_any_worker_has_come(queue, store, clock):
+    await queue.submit("greet", ordering_key="k", delay=5)
+    assert await store.due(clock()) == []
+    clock.advance(10)
+    assert [(due.queue, due.type) for due in await store.due(clock())] == [("default", "greet")]
+
+
 async def test_what_runs_or_has_ended_is_not_due(queue, store, clock):
     await brought_to(queue, "running")
     await brought_to(queue, "completed")

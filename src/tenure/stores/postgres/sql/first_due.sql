@@ -1,4 +1,5 @@
--- first_due.sql: for each queue and type in which something is due at $1, since when it has been.
+-- first_due.sql: for each queue and type in which something is due at $1, since when it has been;
+-- and a row of nothing if there are ordering keys for which a claim has yet to find out whose turn it is.
 -- Jumps through tasks_runnable from one priority to the next, so it never walks over tasks.
 WITH RECURSIVE waiting (queue, type) AS (
     SELECT queue, type
@@ -35,3 +36,5 @@ FROM lane CROSS JOIN LATERAL (
 ) AS head
 WHERE lane.priority IS NOT NULL
 GROUP BY lane.queue, lane.type
+UNION ALL
+SELECT NULL, NULL, NULL WHERE EXISTS (SELECT FROM tenure.turns)
