@@ -33,7 +33,7 @@ from tenure.observe.events import Events, Subscriber
 from tenure.observe.timing import TimedStore, timed
 from tenure.stores import open_store, separated
 from tenure.stores.base import PAUSE, WORKER, Note, Page, Query, Store, paused_queues
-from tenure.submission import Form, Submission, SubmitOptions, with_own
+from tenure.submission import Form, Submission, SubmitOptions, check_batch, with_own
 from tenure.task import Event, Task, TaskStatus
 from tenure.words import narrowed
 
@@ -102,7 +102,7 @@ class Queue:
         self.url = url
         self.events = Events()
         self._submits: dict[Store, Batcher[Submission, Answer]] = {
-            part: Batcher(self._insert) for part in store.parts()
+            part: Batcher(self._insert, size=lambda submission: submission.size) for part in store.parts()
         }
 
     # -- producers
@@ -179,6 +179,7 @@ class Queue:
             submissions.append(submission)
         if not submissions:
             return []
+        check_batch(submissions)
         if connection is None:
             answers = await self._insert(submissions, all_or_nothing=True)
         else:

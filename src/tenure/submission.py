@@ -19,6 +19,8 @@ HEADERS_LIMIT = 16_384
 """Bytes: room for the context of a trace with its baggage, and no burden in the record of any store."""
 PRIORITY_LIMIT = 32_767
 DEFAULT_KEEP = timedelta(days=30)
+BATCH_SIZE_LIMIT = 256_000_000
+"""Bytes of JSON in one batch: what every store can take at once, and in less time than a call may take."""
 
 
 class SubmitOptions(TypedDict, total=False):
@@ -80,6 +82,11 @@ class Submission(msgspec.Struct, frozen=True, gc=False):
     reservation: Reservation | None = None
     chosen_id: bool = False
 
+    @property
+    def size(self) -> int:
+        """The bytes of its input."""
+        return payload.size(self.task.input_json)
+
     def under(self, task_id: str) -> Submission:
         """The same submission with another id."""
         task = msgspec.structs.replace(self.task, id=task_id)
@@ -138,6 +145,16 @@ class Form(msgspec.Struct, frozen=True):
 def build(type: str, input: Any, options: SubmitOptions, now: datetime, size_limit: int) -> Submission:  # noqa: A002
     """The submission of one task with its own options."""
     return Form.read(options, now).fill(type, input, size_limit)
+
+
+def check_batch(submissions: Sequence[Submission]) -> None:
+    """Refuse a batch that is too large to be written at once."""
+    if (size := sum(submission.size for submission in submissions)) > BATCH_SIZE_LIMIT:
+        msg = (
+            f"the inputs of this batch of {len(submissions)} tasks have {size} bytes of JSON together; one batch takes up to "
+            f"{BATCH_SIZE_LIMIT}. Submit it in several calls, or keep the inputs elsewhere and submit references."
+        )
+        raise InvalidInput(msg)
 
 
 def _rest(options: SubmitOptions) -> dict[str, Any]:

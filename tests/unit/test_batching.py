@@ -233,3 +233,13 @@ async def test_a_loop_that_has_ended_leaves_nothing_behind():
     assert await asyncio.to_thread(asyncio.run, batcher("there")) == "there"
     gc.collect()
     assert not list(batcher._lines)
+
+
+async def test_a_batch_ends_before_the_item_that_is_too_much_for_its_room(store):
+    batcher = Batcher(store.send, size=len, room=8)
+    made = calls(batcher, "first", "four", "four", "four", "longer than the room", "e")
+    for number in range(5):
+        await settled()
+        store.answer(number)
+    await asyncio.gather(*made)
+    assert store.batches == [["first"], ["four", "four"], ["four"], ["longer than the room"], ["e"]]

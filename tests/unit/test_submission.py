@@ -5,10 +5,10 @@ from datetime import UTC, date, datetime, timedelta, timezone
 import msgspec
 import pytest
 
-from tenure import ids
+from tenure import InvalidInput, ids
 from tenure.idempotency import Kind
 from tenure.retry import RetryPolicy
-from tenure.submission import KNOWN_OPTIONS, Form, Submission, build, with_own
+from tenure.submission import KNOWN_OPTIONS, Form, Submission, build, check_batch, with_own
 from tenure.task import FORMAT, TaskStatus
 from tenure.times import FOREVER
 
@@ -229,6 +229,14 @@ def test_one_form_serves_a_whole_batch():
     assert (first.input, second.input) == (1, 2)
     assert first.id < second.id
     assert (first.queue, first.available_at) == (second.queue, second.available_at) == ("mail", at(60))
+
+
+def test_a_batch_that_is_too_large_for_one_write_is_refused_with_the_sum_and_the_limit(monkeypatch):
+    monkeypatch.setattr("tenure.submission.BATCH_SIZE_LIMIT", 30)
+    batch = [build("greet", "x" * 8, {}, NOW, 1000) for _ in range(4)]
+    check_batch(batch[:3])
+    with pytest.raises(InvalidInput, match="4 tasks have 40 bytes of JSON together; one batch takes up to 30"):
+        check_batch(batch)
 
 
 def test_json_that_was_made_before_is_taken_as_it_is():

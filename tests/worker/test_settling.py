@@ -4,7 +4,7 @@ import asyncio
 
 from waiting import until
 
-from tenure import Worker
+from tenure import Worker, payload
 from tenure.queue import Queue
 from tenure.testing import Fault, FaultyStore
 
@@ -21,6 +21,30 @@ async def test_tasks_that_end_together_are_settled_in_few_writes(queue):
     await queue.submit_many([("job", None)] * 100)
     assert await worker.run(until_idle=True) == 100
     assert counted.store.calls["swap"] <= 5
+
+
+async def test_endings_with_much_to_store_are_written_in_several_batches(queue, monkeypatch):
+    monkeypatch.setattr("tenure.worker.settler.BYTES", 1000)
+    store = FaultyStore(queue.store)
+    written = []
+
+    async def swap(changes, swap=store.swap):
+        written.append(sum(payload.size(change.after.output_json) for change in changes))
+        return await swap(changes)
+
+    monkeypatch.setattr(store, "swap", swap)
+    worker = Worker(Queue(store), concurrency=20)
+    together = asyncio.Barrier(20)
+
+    @worker.task("job")
+    async def job(input):
+        await together.wait()
+        return "x" * 298
+
+    await queue.submit_many([("job", None)] * 20)
+    assert await worker.run(until_idle=True) == 20
+    assert sum(written) == 20 * 300
+    assert max(written) <= 1000
 
 
 async def test_an_ending_whose_answer_was_lost_is_not_written_twice(queue):

@@ -8,6 +8,8 @@ import logging
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
+from tenure import payload
+from tenure.batching import BYTES, first_batch
 from tenure.errors import DamagedRecord, LeaseLost, StoreClosed, StoreUnavailable
 from tenure.lifecycle import took_effect
 from tenure.observe.logging import about
@@ -60,7 +62,9 @@ class Settler:
     async def _run(self) -> None:
         try:
             while self._waiting:
-                batch, self._waiting = self._waiting[:BATCH], self._waiting[BATCH:]
+                # A batch that is too large for the store is no more than one whose answer never comes.
+                number = first_batch(map(_size, self._waiting), BATCH, BYTES)
+                batch, self._waiting = self._waiting[:number], self._waiting[number:]
                 await self._settle(batch)
                 self.unsettled -= len(batch)
         finally:
@@ -144,6 +148,11 @@ class Settler:
                 return
         for attempt, task in zip(batch, tasks, strict=True):
             attempt.latest = task
+
+
+def _size(attempt: Attempt) -> int:
+    """About how many bytes its end sends: some stores are sent the whole record again, with its input."""
+    return payload.size(attempt.output) + payload.size(attempt.task.input_json)
 
 
 def _lost(attempt: Attempt, why: str) -> tuple[Attempt, None]:

@@ -300,6 +300,13 @@ async def test_an_input_over_the_size_limit_is_refused_with_the_limit(queue, sto
     assert (await read(store, fits.id)).input == fits.input
 
 
+async def test_a_batch_over_the_limit_is_refused_with_the_sum_before_anything_is_written(queue, store, monkeypatch):
+    monkeypatch.setattr("tenure.submission.BATCH_SIZE_LIMIT", 1000)
+    with pytest.raises(InvalidInput, match="2 tasks have 1004 bytes of JSON together; one batch takes up to 1000"):
+        await queue.submit_many([("greet", "x" * 500)] * 2)
+    assert await everything(store) == []
+
+
 async def test_an_insert_that_is_made_again_finds_its_tasks_whatever_became_of_them(store, clock):
     """As after an answer that was lost. The ids were made up, so nobody else has them."""
     made = [build("greet", number, {}, clock(), 1000) for number in range(4)]
