@@ -11,7 +11,7 @@ import msgspec
 import psycopg
 import pytest
 
-from tenure import InvalidURL, StoreTooNew, StoreUnusable, Worker, connect, lifecycle
+from tenure import InvalidURL, StoreTooNew, StoreUnavailable, StoreUnusable, Worker, connect, lifecycle
 from tenure.stores import schema
 from tenure.stores.base import Query
 from tenure.stores.postgres.address import read_address
@@ -141,7 +141,7 @@ async def test_a_worker_that_runs_already_goes_on_when_the_schema_becomes_newer(
 
 async def test_a_schema_that_is_not_there_and_cannot_be_made_is_said(postgres_server, postgres_admin):
     postgres_admin.execute("DROP ROLE IF EXISTS guest; CREATE ROLE guest LOGIN")
-    with pytest.raises(StoreUnusable, match="Grant this user what Tenure needs"):
+    with pytest.raises(StoreUnusable, match=r"permission denied .* has version 0 of .* CREATE SCHEMA nowhere AUTHORIZ"):
         await connect(f"postgresql://guest@127.0.0.1:{postgres_server.port}/postgres?schema=nowhere")
     postgres_admin.execute("DROP ROLE guest")
 
@@ -154,6 +154,93 @@ async def test_a_user_without_the_right_to_create_can_use_what_is_there(postgres
     async with connect(f"postgresql://guest@127.0.0.1:{postgres_server.port}/postgres") as queue:
         assert (await queue.submit("greet")).created
     postgres_admin.execute("DROP OWNED BY guest; DROP ROLE guest")
+
+
+@pytest.mark.parametrize("known", [0, 1], ids=["sets it up", "brings it up to date"])
+async def test_the_owner_of_the_schema_needs_no_right_to_create_schemas(named, postgres_server, postgres_admin, known):
+    postgres_admin.execute("DROP ROLE IF EXISTS app; CREATE ROLE app LOGIN; CREATE SCHEMA jobs AUTHORIZATION app")
+    url = f"postgresql://app@127.0.0.1:{postgres_server.port}/postgres"
+    with psycopg.connect(url, autocommit=True) as owner:
+        for script in scripts("jobs")[:known]:
+            owner.execute(script)
+    async with connect(f"{url}?schema=jobs") as queue:
+        assert (await queue.submit("greet")).created
+    postgres_admin.execute("DROP OWNED BY app; DROP ROLE app")
+
+
+async def test_a_user_without_rights_is_told_of_the_sequence_too(named, postgres_server, postgres_admin):
+    async with connect(named):
+        pass
+    postgres_admin.execute("DROP ROLE IF EXISTS guest; CREATE ROLE guest LOGIN; GRANT USAGE ON SCHEMA jobs TO guest")
+    postgres_admin.execute("GRANT ALL ON ALL TABLES IN SCHEMA jobs TO guest")
+    async with connect(f"postgresql://guest@127.0.0.1:{postgres_server.port}/postgres?schema=jobs") as queue:
+        with pytest.raises(StoreUnusable, match="all rights on its tables and on its sequence"):
+            await queue.submit("greet")
+    postgres_admin.execute("DROP OWNED BY guest; DROP ROLE guest")
+
+
+@pytest.fixture
+def reader(named, postgres_server, postgres_admin):
+    """A transaction that has read a table which a newer version changes, and is still open."""
+    postgres_admin.execute(scripts("jobs")[0])
+    with psycopg.connect(postgres_server.url, application_name="report") as reader:
+        reader.execute("SELECT count(*) FROM jobs.ended")
+        yield reader
+
+
+async def test_nobody_waits_for_long_behind_a_change_of_the_schema_that_waits(
+    named, reader, postgres_server, monkeypatch
+):
+    monkeypatch.setattr("tenure.stores.postgres.migrating.LOCK_PATIENCE", "50ms")
+    monkeypatch.setattr("tenure.stores.postgres.migrating.PAUSE", 0.01)
+    waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'jobs.ended'::regclass"
+    with psycopg.connect(postgres_server.url, autocommit=True, options="-c lock_timeout=5s") as other:
+        start = asyncio.ensure_future(schema_brought_up_to_date(named))
+        while not other.execute(waiting).fetchone()[0]:
+            await asyncio.sleep(0.001)
+        assert other.execute("SELECT count(*) FROM jobs.ended").fetchone() == (0,)
+        reader.rollback()
+        assert await start == (NEWEST, NEWEST)
+
+
+async def schema_brought_up_to_date(url):
+    async with connect(url):
+        return await schema.versions(url)
+
+
+async def test_whoever_is_in_the_way_of_a_change_of_the_schema_is_named(named, reader, monkeypatch):
+    monkeypatch.setattr("tenure.stores.postgres.migrating.LOCK_PATIENCE", "1ms")
+    monkeypatch.setattr("tenure.stores.postgres.migrating.PAUSE", 0)
+    pid = reader.info.backend_pid
+    with pytest.raises(
+        StoreUnavailable, match=rf"in use by process {pid} .*'report'.* SELECT count.* Nothing was chang"
+    ):
+        await connect(named)
+    assert await schema.versions(named) == (1, NEWEST)
+
+
+async def test_a_database_that_cannot_hold_every_name_is_refused_at_once(postgres_server, other_database):
+    other_database("LATIN1")
+    with pytest.raises(StoreUnusable, match=r"encoded as LATIN1.* CREATE DATABASE .* ENCODING 'UTF8'"):
+        await connect(postgres_server.url.removesuffix("postgres") + "other")
+
+
+async def test_a_database_without_an_encoding_holds_every_name(postgres_server, other_database):
+    other_database("SQL_ASCII")
+    async with connect(postgres_server.url.removesuffix("postgres") + "other") as queue:
+        task = await queue.submit("grüße-日本", queue="☕")
+        assert [each.id for each in (await queue.list(type="grüße-日本", queue="☕")).tasks] == [task.id]
+
+
+@pytest.fixture
+def other_database(postgres_admin):
+    """Makes a database that is encoded in another way."""
+
+    def make(encoding):
+        postgres_admin.execute(f"CREATE DATABASE other ENCODING '{encoding}' LOCALE 'C' TEMPLATE template0")
+
+    yield make
+    postgres_admin.execute("DROP DATABASE other WITH (FORCE)")
 
 
 async def test_the_printed_scripts_make_the_same_schema(named, postgres_admin):

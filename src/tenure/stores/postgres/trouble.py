@@ -29,7 +29,7 @@ _UNUSABLE = {
     "08P01": "Behind a pooler like PgBouncer, add poll_only=true to the address.",
     "28": "Check the user and the password in the address, and the server's pg_hba.conf.",
     "3D000": "Create the database, or name another one in the address.",
-    "42501": "Grant this user what Tenure needs: usage of its schema and all rights on its tables.",
+    "42501": "Grant this user what Tenure needs: usage of its schema, and all rights on its tables and on its sequence.",
     "42P01": "The schema is not set up, or was changed by hand. Run: tenure migrate",
     "3F000": "The schema is not set up, or was changed by hand. Run: tenure migrate",
     "42703": "The schema was changed by hand, or by another version of Tenure. Run: tenure migrate",
