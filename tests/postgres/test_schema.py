@@ -243,6 +243,18 @@ def other_database(postgres_admin):
     postgres_admin.execute("DROP DATABASE other WITH (FORCE)")
 
 
+async def test_a_paused_queue_holds_up_no_other_where_backslashes_have_a_meaning_in_texts(postgres_url, postgres_admin):
+    postgres_admin.execute("ALTER ROLE postgres SET standard_conforming_strings = off")
+    try:
+        async with connect(postgres_url) as queue:
+            await queue.pause("mail", resume_after=3600)
+            await queue.submit("greet", queue="mail")
+            other = await queue.submit("greet")
+            assert ids(await claim(queue.store, 5, queues=("mail", "default"))) == [other.id]
+    finally:
+        postgres_admin.execute("ALTER ROLE postgres RESET standard_conforming_strings")
+
+
 async def test_the_printed_scripts_make_the_same_schema(named, postgres_admin):
     for script in scripts("jobs"):
         postgres_admin.execute(script)

@@ -3,6 +3,7 @@
 -- the next through tasks_runnable and takes only what is due from each, so tasks that cannot run now cost nothing.
 -- With several lanes, a first look tells how many of the tasks that run next are in each of them.
 -- The end of a pause is compared as text, because a cast would fail on a note that was damaged; one without a legible end goes on.
+-- No backslash finds it: with standard_conforming_strings off, as a role may have it, texts in a statement lose theirs.
 -- Rows locked by another claim are skipped, so concurrent workers never wait for each other.
 -- When a lease has run out, a deadline has passed or a turn is to be given, nothing is taken: that comes first,
 -- unless $8 says that it was tried and others hold it up.
@@ -30,7 +31,7 @@ lane (queue, type, priority) AS (
     FROM moment, unnest($2::text[]) AS queues (name), unnest($3::text[]) AS types (name)
     WHERE ($8::boolean OR NOT (turns OR overdue)) AND NOT EXISTS (
         SELECT FROM tenure.notes, regexp_match(
-            encode(value, 'escape'), '"until":"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d+)?(?:Z|\+00:00)"'
+            encode(value, 'escape'), '"until":"([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2})([.][0-9]+)?(?:Z|[+]00:00)"'
         ) AS until
         WHERE kind = 'pause' AND key = queues.name
             AND coalesce(until[1] || rpad(coalesce(until[2], '.'), 7, '0')
