@@ -1,13 +1,15 @@
 """A submit can be a part of the user's own transaction: it commits with it, and it is undone with it."""
 
+import asyncio
 import contextlib
+import functools
 
 import asyncpg
 import psycopg
 import pytest
 import sqlalchemy
-from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
-from sqlalchemy.orm import Session
+from sqlalchemy.ext.asyncio import AsyncSession, async_scoped_session, async_sessionmaker, create_async_engine
+from sqlalchemy.orm import Session, scoped_session, sessionmaker
 
 import tenure.sync
 from tenure import IdempotencyConflict, InvalidInput, connect
@@ -163,6 +165,93 @@ async def test_a_batch_is_a_part_of_the_transaction_too(queue, postgres_url, dri
         tasks = await queue.submit_many([("greet", n) for n in range(3)], connection=connection, queue="mail")
         assert (await queue.counts("mail"))["pending"] == 0
     assert [task.id for task in (await queue.list(queue="mail")).tasks] == [task.id for task in reversed(tasks)]
+
+
+class OwnConnection(psycopg.AsyncConnection):
+    """As people make one to set something for all of theirs."""
+
+
+class OwnSession(Session):
+    """As SQLModel and Flask-SQLAlchemy have one."""
+
+
+class OwnAsyncSession(AsyncSession):
+    """The same with `await`."""
+
+
+@contextlib.asynccontextmanager
+async def own_connection(url):
+    async with await OwnConnection.connect(url) as connection:
+        yield connection
+
+
+@contextlib.asynccontextmanager
+async def own_session(url, *, scoped=False):
+    engine = sqlalchemy.create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
+    session = scoped_session(sessionmaker(engine)) if scoped else OwnSession(engine)
+    try:
+        with session.begin():
+            yield session
+    finally:
+        session.close()
+        engine.dispose()
+
+
+@contextlib.asynccontextmanager
+async def own_async_session(url, *, scoped=False):
+    engine = create_async_engine(url.replace("postgresql:", "postgresql+asyncpg:"))
+    made = async_sessionmaker(engine)
+    session = async_scoped_session(made, asyncio.current_task) if scoped else OwnAsyncSession(engine)
+    try:
+        async with session.begin():
+            yield session
+    finally:
+        await session.close()
+        await engine.dispose()
+
+
+@pytest.mark.parametrize(
+    "begin",
+    [
+        own_connection,
+        own_session,
+        own_async_session,
+        functools.partial(own_session, scoped=True),
+        functools.partial(own_async_session, scoped=True),
+    ],
+    ids=["psycopg", "SQLAlchemy, blocking", "SQLAlchemy", "scoped, blocking", "scoped"],
+)
+async def test_classes_of_ones_own_and_scoped_sessions_are_taken_for_what_they_stand_for(queue, postgres_url, begin):
+    with contextlib.suppress(Undo):
+        async with begin(postgres_url) as connection:
+            undone = await queue.submit("greet", connection=connection)
+            raise Undo
+    async with begin(postgres_url) as connection:
+        kept = await queue.submit("greet", connection=connection)
+        assert await queue.get(kept.id) is None
+    assert await queue.get(undone.id) is None
+    assert await queue.get(kept.id) == kept
+
+
+def test_a_scoped_session_of_another_thread_is_refused_since_nobody_would_commit_it(postgres_url):
+    engine = sqlalchemy.create_engine(postgres_url.replace("postgresql:", "postgresql+psycopg:"))
+    scoped = scoped_session(sessionmaker(engine))
+    with tenure.sync.connect(postgres_url) as queue, scoped.begin():
+        with pytest.raises(InvalidInput, match=r"no session in this scope.*connection=scoped\(\)"):
+            queue.submit("greet", connection=scoped)
+        task = queue.submit("greet", connection=scoped())
+        assert queue.get(task.id) is None
+        scoped.commit()
+        assert queue.get(task.id) == task
+    scoped.remove()
+    engine.dispose()
+
+
+async def test_what_is_of_sqlalchemy_but_has_no_transaction_is_refused_like_any_other(queue, postgres_url):
+    engine = sqlalchemy.create_engine(postgres_url.replace("postgresql:", "postgresql+psycopg:"))
+    for unknown in (engine, sessionmaker(engine)):
+        with pytest.raises(InvalidInput, match="Known: connections of asyncpg and psycopg 3"):
+            await queue.submit("greet", connection=unknown)
 
 
 async def test_without_a_transaction_the_submit_is_one(queue, postgres_url):

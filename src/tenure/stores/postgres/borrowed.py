@@ -24,19 +24,26 @@ async def borrowed(connection: Any) -> AsyncIterator[Database]:
         async with connection.transaction():
             yield connection
         return
-    origin = type(connection).__module__.partition(".")[0]
-    if origin == "sqlalchemy":
+    if _is_of("sqlalchemy", connection):
         async with borrowed(await _under(connection)) as database:
             yield database
-    elif origin == "psycopg" and hasattr(connection, "cursor"):
+    elif _is_of("psycopg", connection) and hasattr(connection, "cursor"):
         async with _psycopg(connection) as database:
             yield database
     else:
-        msg = (
-            f"connection={connection!r} is none that Tenure knows. Known: connections of asyncpg and psycopg 3, "
-            "and sessions and connections of SQLAlchemy over these."
-        )
-        raise InvalidInput(msg)
+        raise _unknown(connection)
+
+
+def _is_of(library: str, connection: Any) -> bool:
+    """Whether its class, or one that it is made from, is one of the library, which need not be installed."""
+    return any(each.__module__.partition(".")[0] == library for each in type(connection).__mro__)
+
+
+def _unknown(connection: Any) -> InvalidInput:
+    return InvalidInput(
+        f"connection={connection!r} is none that Tenure knows. Known: connections of asyncpg and psycopg 3, "
+        "and sessions (scoped ones too) and connections of SQLAlchemy over these."
+    )
 
 
 @contextlib.asynccontextmanager
@@ -92,14 +99,26 @@ def _arrays(values: tuple[Any, ...]) -> list[Any]:
 
 async def _under(connection: Any) -> Any:
     """The driver's connection under a session or connection of SQLAlchemy, with its transaction begun."""
-    from sqlalchemy import text
-    from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
-    from sqlalchemy.orm import Session
+    from sqlalchemy import Connection, text
+    from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_scoped_session
+    from sqlalchemy.orm import Session, scoped_session
 
+    given = connection
+    if isinstance(connection, scoped_session | async_scoped_session):
+        if not connection.registry.has():
+            # It would make another session here, whose transaction nobody commits.
+            msg = (
+                f"connection={connection!r} has no session in this scope: none was used yet, or it belongs to another "
+                "thread or task. Hand over the session itself: connection=scoped()"
+            )
+            raise InvalidInput(msg)
+        connection = connection()
     if isinstance(connection, AsyncSession):
         connection = await connection.connection()
     if isinstance(connection, Session):
         connection = connection.connection()
+    if not isinstance(connection, AsyncConnection | Connection):
+        raise _unknown(given)
     # SQLAlchemy begins a transaction with the first statement that goes through it.
     if isinstance(connection, AsyncConnection):
         await connection.execute(text("SELECT 1"))
