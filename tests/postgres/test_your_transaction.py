@@ -12,7 +12,8 @@ from sqlalchemy.ext.asyncio import AsyncSession, async_scoped_session, async_ses
 from sqlalchemy.orm import Session, scoped_session, sessionmaker
 
 import tenure.sync
-from tenure import IdempotencyConflict, InvalidInput, connect
+from tenure import IdempotencyConflict, InvalidInput, StoreUnusable, connect
+from tenure.stores.postgres.inserting import Insert
 
 INSERT = "INSERT INTO ledger VALUES ('ada', 1)"
 
@@ -31,8 +32,8 @@ class OfAsyncpg:
         finally:
             await connection.close()
 
-    async def write(self, connection):
-        await connection.execute(INSERT)
+    async def write(self, connection, statement=INSERT):
+        await connection.execute(statement)
 
 
 class OfPsycopg:
@@ -41,8 +42,8 @@ class OfPsycopg:
         async with await psycopg.AsyncConnection.connect(url) as connection:
             yield connection
 
-    async def write(self, connection):
-        await connection.execute(INSERT)
+    async def write(self, connection, statement=INSERT):
+        await connection.execute(statement)
 
 
 class OfPsycopgBlocking:
@@ -51,8 +52,8 @@ class OfPsycopgBlocking:
         with psycopg.connect(url) as connection:
             yield connection
 
-    async def write(self, connection):
-        connection.execute(INSERT)
+    async def write(self, connection, statement=INSERT):
+        connection.execute(statement)
 
 
 class OfSqlalchemy:
@@ -70,8 +71,8 @@ class OfSqlalchemy:
         finally:
             await engine.dispose()
 
-    async def write(self, session):
-        await session.execute(sqlalchemy.text(INSERT))
+    async def write(self, session, statement=INSERT):
+        await session.execute(sqlalchemy.text(statement))
 
 
 class OfSqlalchemyBlocking:
@@ -84,8 +85,8 @@ class OfSqlalchemyBlocking:
         finally:
             engine.dispose()
 
-    async def write(self, session):
-        session.execute(sqlalchemy.text(INSERT))
+    async def write(self, session, statement=INSERT):
+        session.execute(sqlalchemy.text(statement))
 
 
 DRIVERS = {
@@ -245,6 +246,47 @@ def test_a_scoped_session_of_another_thread_is_refused_since_nobody_would_commit
         assert queue.get(task.id) == task
     scoped.remove()
     engine.dispose()
+
+
+@drivers
+async def test_a_connection_to_another_database_is_refused_in_words(queue, postgres_url, driver):
+    elsewhere = postgres_url.removesuffix("postgres") + "template1"
+    async with driver.begin(elsewhere) as connection:
+        with pytest.raises(InvalidInput, match=r"without the tables of this queue .* use a connection to the same"):
+            await queue.submit("greet", connection=connection)
+
+
+@drivers
+async def test_a_transaction_that_has_failed_is_refused_in_words(queue, postgres_url, ledger, driver):
+    with contextlib.suppress(Undo):
+        async with driver.begin(postgres_url) as connection:
+            with pytest.raises(Exception, match="division by zero"):
+                await driver.write(connection, "SELECT 1 / 0")
+            with pytest.raises(InvalidInput, match="has failed in an earlier statement"):
+                await queue.submit("greet", connection=connection)
+            raise Undo
+
+
+async def test_a_user_who_may_not_submit_is_told_what_to_grant(queue, postgres_url, postgres_admin):
+    postgres_admin.execute("DROP ROLE IF EXISTS guest; CREATE ROLE guest LOGIN")
+    told = pytest.raises(StoreUnusable, match=r"user of connection= may not submit .* Grant this user what")
+    with psycopg.connect(postgres_url.replace("postgres@", "guest@")) as connection, told:
+        await queue.submit("greet", connection=connection)
+    postgres_admin.execute("DROP ROLE guest")
+
+
+async def test_a_transaction_to_make_again_is_told_by_the_drivers_own_error(queue, postgres_url, monkeypatch):
+    """A task may end at the moment when its id is submitted again."""
+
+    async def run(*_, **__):
+        msg = "a task with this id has ended"
+        raise asyncpg.SerializationError(msg)
+
+    monkeypatch.setattr(Insert, "run", run)
+    for name, error in (("asyncpg", asyncpg.SerializationError), ("psycopg", psycopg.errors.SerializationFailure)):
+        async with DRIVERS[name].begin(postgres_url) as connection:
+            with pytest.raises(error):
+                await queue.submit("greet", task_id="mine", connection=connection)
 
 
 async def test_what_is_of_sqlalchemy_but_has_no_transaction_is_refused_like_any_other(queue, postgres_url):

@@ -57,12 +57,16 @@ async def _psycopg(connection: Any) -> AsyncIterator[Database]:
     if not connection.autocommit and connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE:
         # A block that begins a transaction would also commit it. The user's own is begun by any statement.
         await database.fetch("SELECT 1")
-    if asynchronous:
-        async with connection.transaction():
-            yield database
-    else:
-        with connection.transaction():
-            yield database
+    try:
+        if asynchronous:
+            async with connection.transaction():
+                yield database
+        else:
+            with connection.transaction():
+                yield database
+    except asyncpg.SerializationError as error:
+        # Whoever makes a transaction again does so for the errors of the driver that is used.
+        raise psycopg.errors.SerializationFailure(str(error)) from error
 
 
 class _PsycopgAsync:

@@ -45,6 +45,7 @@ from tenure.stores.postgres.news import News
 from tenure.stores.postgres.noting import notes, put_note
 from tenure.stores.postgres.records import PACKAGE, Statements, column, key_column, load, plain
 from tenure.stores.postgres.transaction import PostgresTransaction
+from tenure.stores.postgres.trouble import misused
 from tenure.stores.sql import migrations
 from tenure.submission import Submission
 from tenure.task import Task, TaskStatus
@@ -118,10 +119,15 @@ class PostgresStore(Store):
         self, connection: Any, submissions: Sequence[Submission], *, all_or_nothing: bool = False
     ) -> list[Task | IdempotencyConflict]:
         now = await self.now()
-        async with borrowed(connection) as db:
-            if all_plain(submissions):
-                return list(await insert_plain(db, self._statements, submissions, now))
-            return await Insert(db, self._statements, now).run(submissions, all_or_nothing=all_or_nothing)
+        try:
+            async with borrowed(connection) as db:
+                if all_plain(submissions):
+                    return list(await insert_plain(db, self._statements, submissions, now))
+                return await Insert(db, self._statements, now).run(submissions, all_or_nothing=all_or_nothing)
+        except Exception as error:
+            if words := misused(error, self.address.shown):
+                raise words from error
+            raise
 
     async def begin(self) -> Transaction:
         transaction = PostgresTransaction(self._transactions, self.address, self._statements, self.now)

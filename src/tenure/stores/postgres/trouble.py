@@ -7,7 +7,7 @@ import ssl
 
 import asyncpg
 
-from tenure.errors import StoreError, StoreFull, StoreTooNew, StoreUnavailable, StoreUnusable
+from tenure.errors import InvalidInput, StoreError, StoreFull, StoreTooNew, StoreUnavailable, StoreUnusable
 
 CONFLICTS = ("40001", "40P01", "23505")
 """Two transactions were in each other's way, or wrote the same, and this one was undone: it can be made again at once."""
@@ -25,11 +25,12 @@ _AWAY = {
     "58": "the server has trouble with its files",
     "XX": "the server has an internal problem",
 }
+_GRANT = "Grant this user what Tenure needs: usage of its schema, and all rights on its tables and on its sequence."
 _UNUSABLE = {
     "08P01": "Behind a pooler like PgBouncer, add poll_only=true to the address.",
     "28": "Check the user and the password in the address, and the server's pg_hba.conf.",
     "3D000": "Create the database, or name another one in the address.",
-    "42501": "Grant this user what Tenure needs: usage of its schema, and all rights on its tables and on its sequence.",
+    "42501": _GRANT,
     "42P01": "The schema is not set up, or was changed by hand. Run: tenure migrate",
     "3F000": "The schema is not set up, or was changed by hand. Run: tenure migrate",
     "42703": "The schema was changed by hand, or by another version of Tenure. Run: tenure migrate",
@@ -61,6 +62,26 @@ def explained(error: BaseException, where: str) -> StoreError:
     if isinstance(error, asyncpg.InterfaceError | asyncpg.InternalClientError):
         return StoreUnavailable(f"The connection to PostgreSQL at {where} is gone: {error}.")
     return StoreUnusable(f"PostgreSQL at {where} refuses: {error} (code {code}).")
+
+
+def misused(error: Exception, where: str) -> InvalidInput | StoreUnusable | None:
+    """What is wrong with a user's own connection, if it is that; all else is for those who know the rest of its transaction."""
+    # SQLAlchemy wraps what a driver raises; psycopg shows the place in the statement on lines of their own.
+    raised = getattr(error, "orig", error)
+    code, said = getattr(raised, "sqlstate", None), str(raised).partition("\n")[0]
+    if code in ("3F000", "42P01"):
+        return InvalidInput(
+            f"connection= leads to a database without the tables of this queue ({said}), which are at {where}. "
+            "Nothing was submitted; use a connection to the same database."
+        )
+    if code == "42501":
+        return StoreUnusable(f"The user of connection= may not submit to the queue at {where}: {said}. {_GRANT}")
+    if code == "25P02":
+        return InvalidInput(
+            "The transaction on connection= has failed in an earlier statement, and takes no more. Nothing was submitted; "
+            "undo the transaction, or go back to a savepoint from before that statement, and submit then."
+        )
+    return None
 
 
 def ends_connection(error: BaseException) -> bool:
