@@ -219,6 +219,21 @@ async def test_whoever_is_in_the_way_of_a_change_of_the_schema_is_named(named, r
     assert await schema.versions(named) == (1, NEWEST)
 
 
+async def test_the_owner_hears_of_another_user_who_is_in_the_way(named, postgres_server, postgres_admin, monkeypatch):
+    monkeypatch.setattr("tenure.stores.postgres.migrating.LOCK_PATIENCE", "1ms")
+    monkeypatch.setattr("tenure.stores.postgres.migrating.PAUSE", 0)
+    postgres_admin.execute("DROP ROLE IF EXISTS app; CREATE ROLE app LOGIN; CREATE SCHEMA jobs AUTHORIZATION app")
+    url = f"postgresql://app@127.0.0.1:{postgres_server.port}/postgres"
+    with psycopg.connect(url, autocommit=True) as owner:
+        owner.execute(scripts("jobs")[0])
+    with psycopg.connect(postgres_server.url) as reader:
+        reader.execute("SELECT count(*) FROM jobs.ended")
+        words = rf"process {reader.info.backend_pid} .*'postgres'.*, whose statements this user may not see"
+        with pytest.raises(StoreUnavailable, match=words):
+            await connect(f"{url}?schema=jobs")
+    postgres_admin.execute("DROP OWNED BY app; DROP ROLE app")
+
+
 async def test_a_database_that_cannot_hold_every_name_is_refused_at_once(postgres_server, other_database):
     other_database("LATIN1")
     with pytest.raises(StoreUnusable, match=r"encoded as LATIN1.* CREATE DATABASE .* ENCODING 'UTF8'"):

@@ -113,10 +113,10 @@ async def _longest_holder(db: Connection, schema: str) -> str:
     if holder is None:
         return "a transaction that has ended meanwhile"
     pid, user, program, age, query = holder
-    return (
-        f"process {pid} of the server (user {user!r}, program {program!r}), in a transaction for {age}, "
-        f"last with: {query or 'a statement that this user may not see'}"
-    )
+    if age is None:
+        # The server tells it to the same user, and to whoever has the rights of pg_read_all_stats.
+        return f"process {pid} of the server (user {user!r}), whose statements this user may not see"
+    return f"process {pid} of the server (user {user!r}, program {program!r}), in a transaction for {age}, last with: {query}"
 
 
 def scripts(schema: str) -> list[str]:
