@@ -247,6 +247,19 @@ async def test_a_database_without_an_encoding_holds_every_name(postgres_server, 
         assert [each.id for each in (await queue.list(type="grüße-日本", queue="☕")).tasks] == [task.id]
 
 
+async def test_a_connection_of_psycopg_to_a_database_without_an_encoding_finds_keys(postgres_server, other_database):
+    other_database("SQL_ASCII")
+    url = postgres_server.url.removesuffix("postgres") + "other"
+    async with connect(url) as queue:
+        async with await psycopg.AsyncConnection.connect(url) as connection:
+            options = {"connection": connection, "idempotency_key": "größe"}
+            tasks = [await queue.submit("grüße", **options) for _ in range(2)]
+        with psycopg.connect(url) as blocking:
+            tasks.append(await queue.submit("grüße", **(options | {"connection": blocking})))
+        assert [task.created for task in tasks] == [True, False, False]
+        assert len({task.id for task in tasks}) == 1
+
+
 @pytest.fixture
 def other_database(postgres_admin):
     """Makes a database that is encoded in another way."""

@@ -77,6 +77,7 @@ class _PsycopgAsync:
         import psycopg
 
         async with psycopg.AsyncRawCursor(self._connection, row_factory=psycopg.rows.tuple_row) as cursor:
+            _read_unicode(cursor)
             await cursor.execute(query.encode(), _arrays(values))
             return await cursor.fetchall() if cursor.description else []
 
@@ -92,8 +93,22 @@ class _PsycopgBlocking:
         import psycopg
 
         with psycopg.RawCursor(self._connection, row_factory=psycopg.rows.tuple_row) as cursor:
+            _read_unicode(cursor)
             cursor.execute(query.encode(), _arrays(values))
             return cursor.fetchall() if cursor.description else []
+
+
+def _read_unicode(cursor: Any) -> None:
+    """Of a database without an encoding, psycopg would give texts as bytes."""
+    if cursor.connection.info.encoding != "ascii":
+        return
+    from psycopg.adapt import Loader
+
+    class Unicode(Loader):
+        def load(self, data: Any) -> str:
+            return bytes(data).decode()
+
+    cursor.adapters.register_loader("text", Unicode)
 
 
 def _arrays(values: tuple[Any, ...]) -> list[Any]:
