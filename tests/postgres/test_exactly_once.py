@@ -18,10 +18,13 @@ from tenure import (
     lifecycle,
 )
 from tenure.stores.base import Change
+from tenure.stores.postgres import transaction
 from tenure.testing.conformance.steps import claim_one
+from tenure.worker.attempt import Stop
 
 INSERT = "INSERT INTO ledger VALUES ($1, 1)"
 AT_ONCE = RetryPolicy(base=0, max_delay=0, jitter=0, max_attempts=3)
+PATIENCE = 10
 
 
 async def run(queue, handler, **settings):
@@ -190,6 +193,95 @@ async def test_a_commit_that_never_came_is_a_failed_attempt(queue, ledger, postg
 
     task = await run(queue, pay)
     assert (task.status, task.attempts, ledger()) == (TaskStatus.Completed, 1, [("ada", 1)])
+
+
+@pytest.fixture
+def during_rollback(monkeypatch):
+    """Lets something happen while the first rollback is on its way."""
+
+    def patch(what):
+        rollback, seen = Transaction.rollback, []
+
+        async def slow(self):
+            if not seen:
+                seen.append(self)
+                await what()
+            await rollback(self)
+
+        monkeypatch.setattr(Transaction, "rollback", slow)
+
+    return patch
+
+
+async def failed_in_one_attempt(queue, ledger, attempts):
+    """Run a handler that fails after its block, and see that the attempt ends as if the rollback had taken no time."""
+
+    async def pay(input: str, context: Context) -> None:
+        attempts.append(context._holder)
+        async with context.transaction() as connection:
+            await connection.execute(INSERT, input)
+        if context.attempt == 1:
+            msg = "the card is refused"
+            raise ValueError(msg)
+
+    async with asyncio.timeout(PATIENCE):
+        task = await run(queue, pay)
+    assert (task.status, task.attempts, ledger()) == (TaskStatus.Completed, 1, [("ada", 1)])
+    assert "the card is refused" in task.last_error
+
+
+@pytest.mark.parametrize("why", [Stop.Timeout, Stop.Cancel, Stop.Shutdown, Stop.Lost])
+async def test_nothing_interrupts_the_rollback_of_a_handler_that_has_failed(queue, ledger, during_rollback, why):
+    attempts = []
+
+    async def interrupted():
+        attempts[0].interrupt(why)
+        await asyncio.sleep(0)
+
+    during_rollback(interrupted)
+    await failed_in_one_attempt(queue, ledger, attempts)
+
+
+async def test_an_attempt_ends_also_when_its_rollback_is_cancelled(queue, ledger, during_rollback):
+    async def cancelled():
+        asyncio.current_task().cancel()
+        await asyncio.sleep(0)
+
+    during_rollback(cancelled)
+    await failed_in_one_attempt(queue, ledger, [])
+
+
+async def test_a_rollback_without_an_answer_ends_with_its_connection(
+    postgres_url, ledger, during_rollback, monkeypatch
+):
+    monkeypatch.setattr(transaction, "ROLLBACK_PATIENCE", 0.05)
+    during_rollback(asyncio.Event().wait)
+    async with connect(f"{postgres_url}?transactions=1") as queue:
+        await failed_in_one_attempt(queue, ledger, [])
+
+
+@pytest.mark.parametrize("moment", ["start", "rollback"])
+async def test_a_transaction_that_is_cancelled_leaves_its_place_to_the_next(postgres_url, monkeypatch, moment):
+    async with connect(f"{postgres_url}?transactions=1") as queue:
+        reached = asyncio.Event()
+
+        async def without_an_answer(self):
+            reached.set()
+            await asyncio.Event().wait()
+
+        async def begin_and_undo():
+            await (await queue.store.begin()).rollback()
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Transaction, moment, without_an_answer)
+            call = asyncio.create_task(begin_and_undo())
+            await reached.wait()
+            call.cancel()
+            with pytest.raises(asyncio.CancelledError) as kept:
+                await call
+        async with asyncio.timeout(PATIENCE):
+            await begin_and_undo()
+        assert kept.tb is not None, "what holds on to the first call holds none of its place"
 
 
 async def test_a_handler_has_one_transaction(queue, ledger):

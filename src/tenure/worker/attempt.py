@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
@@ -62,6 +63,8 @@ class Attempt(msgspec.Struct, eq=False):
     output: msgspec.Raw = payload.NULL
     succeeded: bool = False
     """Whether the handler has returned what can be stored. From then on nothing interrupts it."""
+    over: bool = False
+    """Whether the handler has ended in whatever way, and it is known how the attempt ends: there is nothing left to interrupt."""
     rule: Rule | None = None
     """How it ends, once that is known."""
     latest: Task | None = None
@@ -92,6 +95,8 @@ class Attempt(msgspec.Struct, eq=False):
 
     def interrupt(self, why: Stop) -> None:
         """Stop the handler. The first reason counts, but a request to cancel gives way to what cannot wait."""
+        if self.over:
+            return
         if self.stopped is None or (self.stopped is Stop.Cancel and why is not Stop.Cancel):
             self.stopped = why
             # What has not begun looks for itself: asyncio drops a coroutine that is cancelled before its first step.
@@ -190,7 +195,9 @@ class Attempt(msgspec.Struct, eq=False):
         Returns the ended task, or the rule that ends the attempt otherwise.
         """
         if rule is None or not self.succeeded:
-            await transaction.rollback()
+            # The writes are gone in any case: what is not rolled back is never committed. But the attempt has to end.
+            with contextlib.suppress(Exception, asyncio.CancelledError):
+                await transaction.rollback()
             return rule
         sent: list[Task] = []
 
@@ -202,7 +209,7 @@ class Attempt(msgspec.Struct, eq=False):
             return await transaction.commit(self.task.id, remembered)
         except LeaseLost as lost:
             return _refused(lost)
-        except Exception as error:
+        except (Exception, asyncio.CancelledError) as error:
             self.error = error
             otherwise = self._failed(failure_of(error))
             # The answer to the commit was lost, not necessarily the commit: then the task tells.

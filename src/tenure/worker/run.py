@@ -224,7 +224,7 @@ class Run:
 
     def _overstayed(self, attempt: Attempt) -> None:
         """A handler has gone on after its timeout for longer than tidying up may take."""
-        if attempt in self.running and attempt.stopped is Stop.Timeout and not attempt.succeeded:
+        if attempt in self.running and attempt.stopped is Stop.Timeout and not attempt.over:
             self._leave_behind(attempt, attempt.timed_out(), "the attempt has failed")
             self._start()
 
@@ -361,6 +361,7 @@ class Run:
                 ends = self.events.attempt_begins(context)
         try:
             rule = await attempt.run(context, self.executors, self.middleware, self._is_cancelled)
+            attempt.over = True
             ending: Rule | Task | None = rule
             if context.open_transaction is not None:
                 ending = await attempt.end_within(context.open_transaction, rule)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
 from datetime import datetime
@@ -14,6 +15,9 @@ from tenure.stores.postgres.connections import Connection, Connections
 from tenure.stores.postgres.records import Statements, column, load, load_open
 from tenure.stores.postgres.trouble import Trouble, explained
 from tenure.task import Task
+
+ROLLBACK_PATIENCE = 2.0
+"""Seconds for a rollback. After that the connection is closed, which undoes its transaction as well."""
 
 
 class PostgresTransaction(Transaction):
@@ -45,6 +49,9 @@ class PostgresTransaction(Transaction):
         except Trouble as error:
             await self.rollback()
             raise explained(error, self._address.shown) from error
+        except BaseException:
+            await self.rollback()
+            raise
 
     async def commit(self, task_id: str, rule: Callable[[Task, datetime], Task]) -> Task:
         try:
@@ -79,10 +86,15 @@ class PostgresTransaction(Transaction):
         return after
 
     async def rollback(self) -> None:
-        connection = getattr(self, "connection", None)
-        if connection is not None:
+        if not hasattr(self, "_transaction"):
+            return
+        undone = False
+        try:
             with contextlib.suppress(*Trouble):
-                await self._transaction.rollback()
-            if connection.is_in_transaction():
-                connection.terminate()
-        await self._stack.aclose()
+                async with asyncio.timeout(ROLLBACK_PATIENCE):
+                    await self._transaction.rollback()
+                undone = True
+        finally:
+            if not undone:
+                self.connection.terminate()
+            await self._stack.aclose()
