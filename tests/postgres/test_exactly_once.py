@@ -284,6 +284,32 @@ async def test_a_transaction_that_is_cancelled_leaves_its_place_to_the_next(post
         assert kept.tb is not None, "what holds on to the first call holds none of its place"
 
 
+async def test_a_lease_is_renewed_under_a_transaction_whatever_the_roles_isolation(queue, ledger, postgres_admin):
+    async def pay(input: str, context: Context) -> None:
+        async with context.transaction() as connection:
+            await connection.execute(INSERT, input)
+            await context.extend_lease(60)
+
+    postgres_admin.execute("ALTER ROLE postgres SET default_transaction_isolation = 'serializable'")
+    try:
+        task = await run(queue, pay)
+    finally:
+        postgres_admin.execute("ALTER ROLE postgres RESET default_transaction_isolation")
+    assert (task.status, task.attempts, ledger()) == (TaskStatus.Completed, 0, [("ada", 1)])
+
+
+async def test_a_handler_that_raises_the_isolation_is_told_why_its_task_cannot_end(queue, ledger):
+    async def pay(input: str, context: Context) -> None:
+        async with context.transaction() as connection:
+            await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            await connection.execute(INSERT, input)
+            await context.extend_lease(60)
+
+    task = await run(queue, pay)
+    assert (task.status, ledger()) == (TaskStatus.Failed, [])
+    assert "Leave context.transaction() at READ COMMITTED" in task.last_error
+
+
 async def test_a_handler_has_one_transaction(queue, ledger):
     async def pay(input: str, context: Context) -> None:
         async with context.transaction():

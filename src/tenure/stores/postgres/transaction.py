@@ -7,6 +7,8 @@ import contextlib
 from collections.abc import Awaitable, Callable
 from datetime import datetime
 
+import asyncpg
+
 from tenure.errors import StoreUnavailable, TaskNotFound
 from tenure.stores.base import Change, Transaction
 from tenure.stores.postgres.address import Address
@@ -44,7 +46,7 @@ class PostgresTransaction(Transaction):
         """Take a connection and begin."""
         try:
             self.connection = await self._stack.enter_async_context(self._connections.lend())
-            self._transaction = self.connection.transaction()
+            self._transaction = self.connection.transaction(isolation="read_committed")
             await self._transaction.start()
         except Trouble as error:
             await self.rollback()
@@ -57,6 +59,14 @@ class PostgresTransaction(Transaction):
         try:
             after = await self._end(task_id, rule)
             await self._transaction.commit()
+        except asyncpg.SerializationError as error:
+            await self.rollback()
+            msg = (
+                f"Task {task_id} cannot end in the transaction of its handler, which does not bear what has changed since "
+                f"it began, such as the lease ({error}). Leave context.transaction() at READ COMMITTED, and lock what must "
+                "not change: SELECT … FOR UPDATE."
+            )
+            raise StoreUnavailable(msg) from error
         except Trouble as error:
             await self.rollback()
             raise explained(error, self._address.shown) from error
