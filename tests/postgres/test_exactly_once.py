@@ -1,8 +1,10 @@
 """`context.transaction()`: what a handler writes and the end of its task are one step."""
 
 import asyncio
+import json
 
 import pytest
+from asyncpg import InterfaceError
 from asyncpg.transaction import Transaction
 from increments import prove
 
@@ -308,6 +310,84 @@ async def test_a_handler_that_raises_the_isolation_is_told_why_its_task_cannot_e
     task = await run(queue, pay)
     assert (task.status, ledger()) == (TaskStatus.Failed, [])
     assert "Leave context.transaction() at READ COMMITTED" in task.last_error
+
+
+async def in_turn(postgres_url, first, second):
+    """Run two handlers, one after the other, on one and the same place for a transaction."""
+    async with connect(f"{postgres_url}?transactions=1") as queue:
+        worker = Worker(queue, concurrency=1, poll=0.05, retry=None)
+        for handler in (first, second):
+
+            @worker.task(handler.__name__)
+            async def write(input: None, context: Context, handler=handler) -> object:
+                async with context.transaction() as connection:
+                    return await handler(connection)
+
+            task = await queue.submit(handler.__name__, None)
+            await worker.run(until_idle=True)
+            task = await queue.get(task.id)
+            assert task.status is TaskStatus.Completed, task.last_error
+        return task.output
+
+
+@pytest.mark.parametrize(
+    ("change", "look", "clean"),
+    [
+        ("SET statement_timeout = '777ms'", "SELECT current_setting('statement_timeout')", "0"),
+        ("CREATE TEMP TABLE kept (a int)", "SELECT to_regclass('pg_temp.kept')::text", None),
+        (
+            "SELECT pg_advisory_lock(1)",
+            "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()",
+            0,
+        ),
+    ],
+)
+async def test_what_a_handler_sets_on_its_connection_is_not_there_for_the_next(postgres_url, change, look, clean):
+    async def first(connection):
+        await connection.execute(change)
+
+    async def second(connection):
+        return await connection.fetchval(look)
+
+    assert await in_turn(postgres_url, first, second) == clean
+
+
+async def test_a_codec_that_a_handler_sets_is_not_there_for_the_next(postgres_url):
+    async def first(connection):
+        await connection.set_type_codec("json", schema="pg_catalog", encoder=json.dumps, decoder=json.loads)
+        assert await connection.fetchval("SELECT '[1]'::json") == [1]
+
+    async def second(connection):
+        return await connection.fetchval("SELECT '[1]'::json")
+
+    assert await in_turn(postgres_url, first, second) == "[1]"
+
+
+async def test_a_connection_that_a_handler_keeps_does_not_write_in_the_transaction_of_the_next(postgres_url, ledger):
+    kept = []
+
+    async def first(connection):
+        kept.append(connection)
+
+    async def second(connection):
+        with pytest.raises(InterfaceError, match="released"):
+            await kept[0].execute(INSERT, "ada")
+
+    await in_turn(postgres_url, first, second)
+    assert ledger() == []
+
+
+async def test_a_handler_that_closes_its_connection_has_failed_and_leaves_its_place(postgres_url):
+    async with connect(f"{postgres_url}?transactions=1") as queue:
+
+        async def pay(input: str, context: Context) -> None:
+            async with context.transaction() as connection:
+                if context.attempt == 1:
+                    await connection.close()
+
+        async with asyncio.timeout(PATIENCE):
+            task = await run(queue, pay)
+    assert (task.status, task.attempts) == (TaskStatus.Completed, 1)
 
 
 async def test_a_handler_has_one_transaction(queue, ledger):

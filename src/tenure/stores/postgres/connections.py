@@ -34,8 +34,8 @@ _SETTINGS = {
 }
 
 
-async def open_connection(address: Address, *, plain: bool = False) -> Connection:
-    """One connection; whatever goes wrong is said in words that help. A plain one has the server's own settings."""
+async def open_connection(address: Address, kind: type[Connection] | None = None) -> Connection:
+    """One connection; whatever goes wrong is said in words that help. One of another kind has the server's own settings."""
     # A pooler hands the server's connections round between transactions: no settings and no statements stay on them.
     pooled = address.poll_only
     try:
@@ -46,7 +46,8 @@ async def open_connection(address: Address, *, plain: bool = False) -> Connectio
             statement_cache_size=0 if pooled else 200,
             max_cached_statement_lifetime=0,
             max_cacheable_statement_size=0,
-            server_settings={} if pooled or plain else dict(_SETTINGS),
+            connection_class=kind or asyncpg.Connection,
+            server_settings={} if pooled or kind else dict(_SETTINGS),
         )
     except Trouble as error:
         raise explained(error, address.shown) from error
@@ -58,8 +59,8 @@ async def open_connection(address: Address, *, plain: bool = False) -> Connectio
 class Connections:
     """Lends out at most `limit` connections at a time, the one used last first."""
 
-    def __init__(self, address: Address, limit: int, *, plain: bool = False) -> None:
-        self._address, self._plain = address, plain
+    def __init__(self, address: Address, limit: int) -> None:
+        self._address = address
         self._room = asyncio.Semaphore(limit)
         self._idle: list[Connection] = []
         self._lent: set[Connection] = set()
@@ -124,7 +125,7 @@ class Connections:
         while True:
             self.door.check()
             if not self._idle:
-                return await open_connection(self._address, plain=self._plain)
+                return await open_connection(self._address)
             connection = self._idle.pop()
             if not connection.is_closed():
                 return connection

@@ -38,6 +38,7 @@ from tenure.stores.postgres.claiming import Answer, claim, settle_overdue
 from tenure.stores.postgres.clock import ServerClock
 from tenure.stores.postgres.connections import Connection, Connections
 from tenure.stores.postgres.finding import find
+from tenure.stores.postgres.handed_out import HandedOut
 from tenure.stores.postgres.inserting import Insert, all_plain, insert_new, insert_plain, reservations
 from tenure.stores.postgres.migrating import migrate
 from tenure.stores.postgres.moving import dump, restore
@@ -71,7 +72,7 @@ class PostgresStore(Store):
         self._clock, self._server_clock = clock, server_clock or ServerClock()
         self._statements = Statements(address.schema)
         self._connections = Connections(address, address.connections)
-        self._transactions = Connections(address, address.transactions, plain=True)
+        self._transactions = HandedOut(address, address.transactions)
         self._news = News(address, self._statements)
         self._writes = 0
 

@@ -13,7 +13,8 @@ from tenure.errors import StoreUnavailable, TaskNotFound
 from tenure.stores.base import Change, Transaction
 from tenure.stores.postgres.address import Address
 from tenure.stores.postgres.changing import kinds, swap
-from tenure.stores.postgres.connections import Connection, Connections
+from tenure.stores.postgres.connections import Connection
+from tenure.stores.postgres.handed_out import HandedOut
 from tenure.stores.postgres.records import Statements, column, load, load_open
 from tenure.stores.postgres.trouble import Trouble, explained
 from tenure.task import Task
@@ -33,7 +34,7 @@ class PostgresTransaction(Transaction):
 
     def __init__(
         self,
-        connections: Connections,
+        connections: HandedOut,
         address: Address,
         statements: Statements,
         now: Callable[[], Awaitable[datetime]],
@@ -106,5 +107,7 @@ class PostgresTransaction(Transaction):
                 undone = True
         finally:
             if not undone:
-                self.connection.terminate()
+                # One that the handler itself has closed is out of reach already.
+                with contextlib.suppress(asyncpg.InterfaceError):
+                    self.connection.terminate()
             await self._stack.aclose()
