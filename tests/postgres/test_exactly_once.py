@@ -253,6 +253,21 @@ async def test_an_attempt_ends_also_when_its_rollback_is_cancelled(queue, ledger
     await failed_in_one_attempt(queue, ledger, [])
 
 
+async def test_a_handler_that_is_stopped_as_it_returns_completes_with_its_writes_or_not_at_all(queue, ledger):
+    async def pay(input: str, context: Context) -> str:
+        async with context.transaction() as connection:
+            await connection.execute(INSERT, input)
+        if context.fence == 1:
+            # As when the handler itself stops its worker: the next thing that waits is the commit.
+            context._holder.interrupt(Stop.Shutdown)
+        return f"paid under fence {context.fence}"
+
+    async with asyncio.timeout(PATIENCE):
+        task = await run(queue, pay)
+    assert (task.status, task.output, task.attempts) == (TaskStatus.Completed, "paid under fence 2", 0)
+    assert ledger() == [("ada", 1)]
+
+
 async def test_a_rollback_without_an_answer_ends_with_its_connection(
     postgres_url, ledger, during_rollback, monkeypatch
 ):

@@ -209,13 +209,18 @@ class Attempt(msgspec.Struct, eq=False):
             return await transaction.commit(self.task.id, remembered)
         except LeaseLost as lost:
             return _refused(lost)
-        except (Exception, asyncio.CancelledError) as error:
+        except asyncio.CancelledError as error:
+            # It was interrupted by what its own handler did last, or its loop comes to an end.
+            otherwise = self._interrupted(error)
+        except Exception as error:
             self.error = error
             otherwise = self._failed(failure_of(error))
-            # The answer to the commit was lost, not necessarily the commit: then the task tells.
-            return lambda attempt, task, now: (
-                task if sent and took_effect(sent[-1], task) else otherwise(attempt, task, now)
-            )
+        if otherwise is None:
+            return None
+        # The answer to the commit was lost, not necessarily the commit: then the task tells.
+        return lambda attempt, task, now: (
+            task if sent and took_effect(sent[-1], task) else otherwise(attempt, task, now)
+        )
 
     def _failed(self, failure: Failure, reason: str | None = None) -> Rule:
         self.reason = reason or ("permanent" if failure.permanent else "error")
