@@ -60,8 +60,9 @@ class Sqlite(Place):
 
     async def harm(self, store, task_id, harm):
         with contextlib.closing(sqlite3.connect(self.path, timeout=60)) as db, db:
-            (record,) = db.execute("SELECT record FROM tenure_tasks WHERE id = ?", (task_id,)).fetchone()
-            db.execute("UPDATE tenure_tasks SET record = ? WHERE id = ?", (harm(record), task_id))
+            where = "WHERE seq = (SELECT seq FROM tenure_tasks WHERE id = ?)"
+            (record,) = db.execute(f"SELECT record FROM tenure_records {where}", (task_id,)).fetchone()
+            db.execute(f"UPDATE tenure_records SET record = ? {where}", (harm(record), task_id))
 
     async def harm_note(self, store, note, harm):
         with contextlib.closing(sqlite3.connect(self.path, timeout=60)) as db, db:

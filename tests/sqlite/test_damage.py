@@ -11,7 +11,8 @@ from tenure.testing.conformance.steps import claim, ids
 
 def damage(path, task_id, record):
     with sqlite3.connect(path) as change:
-        change.execute("UPDATE tenure_tasks SET record = ? WHERE id = ?", (record, task_id))
+        where = "seq = (SELECT seq FROM tenure_tasks WHERE id = ?)"
+        change.execute(f"UPDATE tenure_records SET record = ? WHERE {where}", (record, task_id))
     change.close()
 
 
@@ -46,7 +47,7 @@ async def test_a_damaged_record_is_set_aside_and_reported_and_the_others_go_on(q
         await queue.get(tasks[2].id)
     assert any(tasks[2].id in message for message in caplog.messages)
     with sqlite3.connect(path) as look:
-        (kept,) = look.execute("SELECT record FROM tenure_tasks WHERE id = ?", (tasks[2].id,)).fetchone()
+        (kept,) = look.execute("SELECT record FROM tenure_readable WHERE id = ?", (tasks[2].id,)).fetchone()
     look.close()
     assert kept == record
 
@@ -69,7 +70,7 @@ async def test_a_record_of_a_newer_format_is_left_for_those_who_can_read_it(queu
 
     task = await queue.submit("job", None)
     with sqlite3.connect(path) as look:
-        (record,) = look.execute("SELECT record FROM tenure_tasks").fetchone()
+        (record,) = look.execute("SELECT record FROM tenure_readable").fetchone()
     look.close()
     damage(path, task.id, record.replace(b'"format":1', b'"format":99'))
     assert await worker.run(until_idle=True) == 0
@@ -155,7 +156,7 @@ async def test_a_record_that_disagrees_with_its_row_is_set_aside_and_the_others_
 
     tasks = [await queue.submit("job", number) for number in range(3)]
     with sqlite3.connect(path) as look:
-        (record,) = look.execute("SELECT record FROM tenure_tasks WHERE id = ?", (tasks[1].id,)).fetchone()
+        (record,) = look.execute("SELECT record FROM tenure_readable WHERE id = ?", (tasks[1].id,)).fetchone()
     look.close()
     damage(path, tasks[1].id, record[:-1] + b"," + field + b"}")
     await worker.run(until_idle=True)

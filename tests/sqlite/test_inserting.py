@@ -34,7 +34,9 @@ UNLIKE = [
 async def test_columns_of_new_tasks_say_what_their_records_say(queue, path, tasks, options):
     submitted = await queue.submit_many(tasks, **options)
     with closing(sqlite3.connect(path)) as db:
-        found = db.execute(f"SELECT record, {COLUMNS} FROM tenure_tasks ORDER BY seq").fetchall()
+        found = db.execute(
+            f"SELECT tenure_records.record, {COLUMNS} FROM tenure_tasks JOIN tenure_records USING (seq) ORDER BY seq"
+        ).fetchall()
     assert [decode(record) for record, *_ in found] == submitted
     assert [columns for _, *columns in found] == [expected(task, blocked=task.input == BEHIND) for task in submitted]
 

@@ -71,6 +71,8 @@ async def one_of_everything(queue, clock):
     await store.claim(WANT)
     clock.advance(3600)
     await store.overdue(clock(), 10)
+    await store.count_overdue(clock(), 10, TaskStatus.Pending, NOW)
+    await store.count_overdue(clock(), 10, TaskStatus.Running)
     await store.due(clock())
     await store.claim(WANT)
     await queue.cancel("mine")
@@ -211,6 +213,16 @@ async def test_a_claim_costs_the_same_in_a_crowded_file_as_in_an_empty_one(tmp_p
         crowd(path, ended=200_000, scheduled=200_000, behind_one_key=20_000)
         crowded = await cost_of_a_claim(queue)
     assert crowded <= 2 * alone
+
+
+async def test_a_claim_costs_the_same_beside_any_number_of_priorities(tmp_path, clock):
+    clock.set(NOW)
+    costs = []
+    for priorities in (60, 600, 6000):
+        async with connect(f"sqlite:///{tmp_path}/{priorities}.db", clock=clock) as queue:
+            await queue.submit_many([("job", n, {"priority": -n}) for n in range(priorities)])
+            costs.append(await cost_of_a_claim(queue))
+    assert max(costs) <= 1.5 * min(costs)
 
 
 async def test_ending_the_head_of_a_crowded_key_costs_the_same_as_ending_a_lone_one(tmp_path, clock):

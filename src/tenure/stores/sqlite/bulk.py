@@ -53,10 +53,9 @@ def pieces(rows: Sequence[T]) -> Iterator[Sequence[T]]:
     >>> [len(piece) for piece in pieces(range(1030))]
     [512, 512, 4, 2]
     """
-    start, size = 0, LARGEST
-    while start < len(rows):
-        while size > len(rows) - start:
-            size //= 2
+    start = 0
+    while left := len(rows) - start:
+        size = min(1 << left.bit_length() - 1, LARGEST)
         yield rows[start : start + size]
         start += size
 

@@ -17,7 +17,7 @@ from tenure.lifecycle import Completed, Running, later
 from tenure.payload import NULL
 from tenure.stores.base import Change, Hold, Renewal, remembered
 from tenure.stores.sqlite.bulk import listed, run_many
-from tenure.stores.sqlite.records import ANOTHER, Lane, count, in_row, is_large, let_next_go, load, set_aside, statement
+from tenure.stores.sqlite.records import ANOTHER, Lane, count, let_next_go, load, set_aside, statement
 from tenure.task import OPEN, Task, TaskStatus, encode
 from tenure.times import to_micros
 
@@ -44,13 +44,13 @@ def swap(db: sqlite3.Connection, changes: Sequence[Change]) -> list[bool]:
             returned.append(_return_row(change))
         else:
             finished[before.version, after.completed_at].append(after.id)
-    rows, large = _versions(changed)
+    rows, records = _versions(changed)
     number = run_many(db, statement("return"), returned) + run_many(db, statement("swap"), rows)
     for (version, moment), ids in finished.items():
         number += db.execute(statement("finish"), (_stamp(moment), version, listed(ids))).rowcount
     if number != len(changes):
         raise Misfit
-    run_many(db, statement("keep_anew"), large)
+    run_many(db, statement("keep_anew"), records)
     _follow(db, changes)
     return [True] * len(changes)
 
@@ -59,10 +59,10 @@ def swap_each(db: sqlite3.Connection, changes: Sequence[Change]) -> list[bool]:
     """Replace the versions that fit, one by one."""
     done = []
     for change in changes:
-        (row,), large = _versions([change])
-        done.append(db.execute(statement("swap"), row).rowcount == 1)
+        rows, records = _versions([change])
+        done.append(run_many(db, statement("swap"), rows) == 1)
         if done[-1]:
-            run_many(db, statement("keep_anew"), large)
+            run_many(db, statement("keep_anew"), records)
     _follow(db, [change for change, fitted in zip(changes, done, strict=True) if fitted])
     return done
 
@@ -110,10 +110,16 @@ def _asked_to_stop(db: sqlite3.Connection, ids: list[str]) -> set[str]:
     return set(msgspec.json.decode(found))
 
 
-def overdue(db: sqlite3.Connection, now: datetime, limit: int) -> tuple[list[Task], list[tuple[int, DamagedRecord]]]:
+_OVERDUE = {TaskStatus.Running: "lapsed", TaskStatus.Pending: "late"}
+
+
+def overdue(
+    db: sqlite3.Connection, now: datetime, limit: int, only: TaskStatus | None = None
+) -> tuple[list[Task], list[tuple[int, DamagedRecord]]]:
     """Tasks that time has caught up with, longest overdue first; and records that cannot be read."""
     stamp = to_micros(now)
-    rows = chain(db.execute(statement("lapsed"), (stamp, limit)), db.execute(statement("late"), (stamp, limit)))
+    names = [name for status, name in _OVERDUE.items() if only in (None, status)]
+    rows = chain.from_iterable(db.execute(statement(name), (stamp, limit)) for name in names)
     tasks, damages = [], []
     for row in sorted(rows, key=lambda row: (row[3], row[0]))[:limit]:
         try:
@@ -124,6 +130,16 @@ def overdue(db: sqlite3.Connection, now: datetime, limit: int) -> tuple[list[Tas
         except DamagedRecord as damage:
             damages.append((row[0], damage))
     return tasks, damages
+
+
+def count_overdue(
+    db: sqlite3.Connection, now: datetime, limit: int, only: TaskStatus, since: datetime | None
+) -> dict[str, int]:
+    """How many of them there are of each type, by their columns alone."""
+    if only not in _OVERDUE:
+        return {}
+    moments = (None if since is None else to_micros(since), to_micros(now))
+    return dict(db.execute(statement(f"count_{_OVERDUE[only]}"), (*moments, limit)).fetchall())
 
 
 def prune(db: sqlite3.Connection, ended_before: Mapping[TaskStatus, datetime], now: datetime, limit: int) -> int:
@@ -175,14 +191,11 @@ def _stamp(moment: datetime | None) -> int | None:
 
 
 def _versions(changes: Sequence[Change]) -> tuple[list[tuple[Any, ...]], list[tuple[str, bytes]]]:
-    """The rows of the next versions, and the records that are too large for them."""
-    records = [encode(change.after) for change in changes]
-    rows = [_swap_row(change, in_row(record)) for change, record in zip(changes, records, strict=True)]
-    pairs = zip(changes, records, strict=True)
-    return rows, [(change.after.id, record) for change, record in pairs if is_large(record)]
+    """The rows of the next versions, and their records."""
+    return [_swap_row(change) for change in changes], [(change.after.id, encode(change.after)) for change in changes]
 
 
-def _swap_row(change: Change, record: bytes) -> tuple[Any, ...]:
+def _swap_row(change: Change) -> tuple[Any, ...]:
     before, task = change.before, change.after
     return (
         task.version,
@@ -195,7 +208,6 @@ def _swap_row(change: Change, record: bytes) -> tuple[Any, ...]:
         _stamp(task.ended_at),
         task.worker_id,
         task.cancel_requested,
-        record,
         task.id,
         before.version,
         to_micros(before.lease_expires_at) if change.if_unrenewed and before.lease_expires_at else None,

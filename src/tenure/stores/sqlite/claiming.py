@@ -18,6 +18,8 @@ from tenure.task import Task, TaskStatus, decode_many
 from tenure.times import from_micros, to_micros
 
 OVERDUE_LIMIT = 1000
+LEVELS, ALL_LEVELS = 64, 100_000
+"""How many priorities of each queue and type a search begins with, and more than there are."""
 
 
 class Found(NamedTuple):
@@ -123,9 +125,10 @@ class _Search:
 
     def due(self, limit: int) -> Found | None:
         """The tasks that run next, in order."""
+        levels = LEVELS
         while True:
             try:
-                seqs, lanes, records, ids, keys, versions = self._first("due", count=limit)
+                seqs, lanes, records, ids, keys, versions, is_all = self._first("due", count=limit, levels=levels)
             except sqlite3.DataError:
                 # Together they are larger than a value of SQLite may be; fewer are not.
                 if limit == 1:
@@ -133,13 +136,16 @@ class _Search:
                 limit //= 2
                 continue
             if seqs is None:
-                return None
+                if is_all:
+                    return None
+                levels = ALL_LEVELS
+                continue
             # No records at all, if each of them has lost what was kept apart.
             return Found(seqs.split(","), lanes.split(","), records or b"", ids, keys or "", versions)
 
     def next_due(self) -> datetime | None:
         """When the next task is due that this worker could take."""
-        (first,) = self._first("next_due")
+        (first,) = self._first("next_due", levels=ALL_LEVELS)
         return None if first is None else from_micros(first)
 
     def _first(self, name: str, **more: int) -> Sequence[Any]:

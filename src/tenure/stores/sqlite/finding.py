@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sqlite3
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -11,9 +13,9 @@ import msgspec
 from tenure.errors import DamagedRecord
 from tenure.stores.base import Page, Query
 from tenure.stores.cursors import Number, not_of_a_listing
-from tenure.stores.sqlite.records import COLUMNS, DAMAGED, ENDED_AT, load, log
+from tenure.stores.sqlite.records import COLUMNS, DAMAGED, ENDED_AT, load, log, statement
 from tenure.task import TaskStatus
-from tenure.times import to_micros
+from tenure.times import from_micros, to_micros
 
 
 def find(db: sqlite3.Connection, query: Query) -> Page:
@@ -39,6 +41,18 @@ def find(db: sqlite3.Connection, query: Query) -> Page:
             log.warning("%s", damage)
     last = rows[query.limit - 1] if len(rows) > query.limit else None
     return Page(tasks, last and json.dumps([last[ENDED_AT], last[0]] if by_end else [last[0]]))
+
+
+def running_since(db: sqlite3.Connection) -> datetime | None:
+    """When the attempt began that has run longest. Only the few that somebody asked to stop say it in their records."""
+    first, others = db.execute(statement("running_since")).fetchone()
+    began = [] if first is None else [from_micros(first)]
+    for seq in json.loads(others):
+        *row, _ = db.execute(statement("by_number"), (seq,)).fetchone()
+        with contextlib.suppress(DamagedRecord):
+            task = load(tuple(row))
+            began.append(task.started_at or task.created_at)
+    return min(began, default=None)
 
 
 def _index(query: Query) -> str:

@@ -124,11 +124,11 @@ def _kind(task: Task) -> _Kind:
     return task.queue, task.type, task.priority, task.created_at, task.available_at, task.expires_at
 
 
-def _own(task: Task, record: bytes) -> tuple[Any, ...]:
-    return task.id, bytearray(record)
+def _own(task: Task) -> tuple[str]:
+    return (task.id,)
 
 
-def _row(task: Task, record: bytes, *, blocked: bool = False) -> tuple[Any, ...]:
+def _row(task: Task, *, blocked: bool = False) -> tuple[Any, ...]:
     return (
         task.id,
         task.queue,
@@ -139,5 +139,4 @@ def _row(task: Task, record: bytes, *, blocked: bool = False) -> tuple[Any, ...]
         created if task.available_at is task.created_at else to_micros(task.available_at),
         "" if task.expires_at is None else to_micros(task.expires_at),
         task.ordering_key or "",
-        bytearray(record),
     )

@@ -77,7 +77,7 @@ def _insert(db: sqlite3.Connection, tasks: list[Task]) -> None:
         let_next_go(db, key)
 
 
-def _row(task: Task, record: bytes) -> tuple[Any, ...]:
+def _row(task: Task) -> tuple[Any, ...]:
     return (
         task.id,
         task.queue,
@@ -88,7 +88,6 @@ def _row(task: Task, record: bytes) -> tuple[Any, ...]:
         to_micros(task.available_at),
         _micros(task.expires_at),
         task.ordering_key,
-        record,
         task.version,
         task.status,
         task.attempts,

@@ -28,8 +28,6 @@ ANOTHER = "it is another one than its row says"
 log = logging.getLogger("tenure.store")
 _progress_decoder = msgspec.json.Decoder(Progress)
 
-LARGE = 500
-"""Bytes. A larger record is kept apart from its row, so that steps which do not change it need not write it again."""
 RECORD = (
     "coalesce(nullif(record, x''), (SELECT kept.record FROM tenure_records AS kept WHERE kept.seq = tenure_tasks.seq))"
 )
@@ -90,31 +88,22 @@ def get(db: sqlite3.Connection, task_id: str) -> Task | None:
     return row and load(row)
 
 
-def is_large(record: bytes) -> bool:
-    """Whether it is kept apart from its row."""
-    return len(record) > LARGE
-
-
-def in_row(record: bytes) -> bytes:
-    """What stands in the row of a task."""
-    return b"" if is_large(record) else record
-
-
 def insert(
     db: sqlite3.Connection,
     name: str,
     tasks: Sequence[Task],
-    row: Callable[[Task, bytes], tuple[Any, ...]],
+    row: Callable[[Task], tuple[Any, ...]],
     common: Sequence[Any] = (),
 ) -> int:
-    """Insert tasks and their records. Their numbers follow each other; returns the last one."""
+    """Insert tasks and their records, which are kept apart: steps that do not change them need not write them again.
+
+    The numbers of the rows follow each other; returns the last one.
+    """
     last = 0
     for piece in pieces(tasks):
-        records = [encode(task) for task in piece]
-        rows = [row(task, in_row(record)) for task, record in zip(piece, records, strict=True)]
-        last = run_once(db, statement(name), rows, common).lastrowid or 0
-        numbered = enumerate(records, start=last - len(records) + 1)
-        run_many(db, statement("keep"), [(seq, record) for seq, record in numbered if is_large(record)])
+        last = run_once(db, statement(name), [row(task) for task in piece], common).lastrowid or 0
+        numbered = enumerate(piece, start=last - len(piece) + 1)
+        run_once(db, statement("keep"), [(seq, bytearray(encode(task))) for seq, task in numbered])
     return last
 
 

@@ -19,10 +19,10 @@ from pathlib import Path
 from tenure.errors import IdempotencyConflict
 from tenure.idempotency import Reservation
 from tenure.stores.base import Change, Claimed, Count, Due, Hold, Note, Page, Piece, Query, Renewal, Store, Want
-from tenure.stores.sqlite.changing import Misfit, Swap, forget, overdue, prune, renew, swap, swap_each
+from tenure.stores.sqlite.changing import Misfit, Swap, count_overdue, forget, overdue, prune, renew, swap, swap_each
 from tenure.stores.sqlite.claiming import Taken, read, read_one_by_one, take
 from tenure.stores.sqlite.connection import about, migrate, open_connection
-from tenure.stores.sqlite.finding import find
+from tenure.stores.sqlite.finding import find, running_since
 from tenure.stores.sqlite.forking import use_of
 from tenure.stores.sqlite.inserting import Insert, reservation
 from tenure.stores.sqlite.moving import dump, restore
@@ -129,9 +129,17 @@ class SqliteStore(Store):
     async def find(self, query: Query) -> Page:
         return await self._reader.call(lambda db: find(db, query))
 
-    async def overdue(self, now: datetime, limit: int) -> list[Task]:
-        tasks, _ = await self._reader.call(lambda db: overdue(db, now, limit))
+    async def overdue(self, now: datetime, limit: int, only: TaskStatus | None = None) -> list[Task]:
+        tasks, _ = await self._reader.call(lambda db: overdue(db, now, limit, only))
         return tasks
+
+    async def count_overdue(
+        self, now: datetime, limit: int, only: TaskStatus, since: datetime | None = None
+    ) -> Mapping[str, int]:
+        return await self._reader.call(lambda db: count_overdue(db, now, limit, only, since))
+
+    async def running_since(self) -> datetime | None:
+        return await self._reader.call(running_since)
 
     async def count(self) -> list[Count]:
         rows = await self._reader.call(lambda db: db.execute(statement("counts")).fetchall())

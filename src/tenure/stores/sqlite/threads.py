@@ -124,7 +124,7 @@ class WriterThread(ConnectionThread):
     def _commit(self, group: list[_Call], *, lazily: bool = False) -> None:
         """All in one transaction. When a call fails, nothing has happened, and each half is tried without the other."""
         connection = self._connection
-        answered = 0
+        answered, changed = 0, False
         try:
             patiently(lambda: connection.execute("BEGIN" if lazily else "BEGIN IMMEDIATE"), self._path)
             before = connection.total_changes
@@ -133,8 +133,7 @@ class WriterThread(ConnectionThread):
                 answered += 1
             patiently(lambda: connection.execute("COMMIT"), self._path)
             self._check_file()
-            if connection.total_changes != before:
-                self._on_commit()
+            changed = connection.total_changes != before
         except BaseException as error:
             undone = connection.in_transaction
             if undone:
@@ -154,6 +153,9 @@ class WriterThread(ConnectionThread):
             if is_full(error):
                 self._make_room()
         self._answer(group)
+        # Those who wait for their own call come first; telling others takes as long as a tenth of a quick commit.
+        if changed:
+            self._on_commit()
 
     def _check_file(self) -> None:
         """What was committed to a file that nobody finds any more is lost: nobody may be told that it is kept."""

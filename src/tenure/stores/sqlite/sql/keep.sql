@@ -1,2 +1,2 @@
--- keep.sql: large records, by the numbers of their tasks.
+-- keep.sql: records, by the numbers of their tasks.
 INSERT INTO tenure_records (seq, record) VALUES (?, ?)

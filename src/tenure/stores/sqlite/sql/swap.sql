@@ -6,7 +6,7 @@ UPDATE tenure_tasks
 SET version = new.column1, status = new.column2, attempts = new.column3, fence = new.column4,
     available_at = coalesce(new.column5, available_at), expires_at = coalesce(new.column6, expires_at),
     lease_expires_at = CASE new.column2 WHEN 'running' THEN max(lease_expires_at, new.column7) END,
-    ended_at = new.column8, worker_id = new.column9, claimed_at = NULL, output = NULL, cancel_requested = new.column10, record = new.column11
-FROM (VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)) AS new
-WHERE tenure_tasks.id = new.column12 AND tenure_tasks.version = new.column13
-    AND (new.column14 IS NULL OR new.column14 = lease_expires_at)
+    ended_at = new.column8, worker_id = new.column9, claimed_at = NULL, output = NULL, cancel_requested = new.column10, record = x''
+FROM (VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)) AS new
+WHERE tenure_tasks.id = new.column11 AND tenure_tasks.version = new.column12
+    AND (new.column13 IS NULL OR new.column13 = lease_expires_at)

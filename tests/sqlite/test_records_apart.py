@@ -1,4 +1,4 @@
-"""A record that is large is kept apart from its row, and nobody but the file can tell."""
+"""Records are kept apart from their rows, and nobody but the file can tell; those of earlier versions may stand in them."""
 
 import sqlite3
 from contextlib import closing
@@ -7,10 +7,13 @@ import pytest
 
 from tenure import DamagedRecord, TaskStatus, Worker, lifecycle
 from tenure.stores.base import Change
-from tenure.stores.sqlite.records import LARGE
 from tenure.task import decode
 
-LETTER = "x" * LARGE
+LETTER = "x" * 500
+
+INTO_ITS_ROW = """
+UPDATE tenure_tasks SET record = (SELECT kept.record FROM tenure_records AS kept WHERE kept.seq = tenure_tasks.seq) WHERE id = ?
+"""
 
 
 def rows(path):
@@ -31,24 +34,30 @@ async def worked(queue, **options):
     await worker.run(until_idle=True)
 
 
+def as_earlier(path, task_id):
+    """Put a record where earlier versions have put small ones."""
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute(INTO_ITS_ROW, (task_id,))
+        db.execute("DELETE FROM tenure_records WHERE seq = (SELECT seq FROM tenure_tasks WHERE id = ?)", (task_id,))
+
+
 async def test_steps_that_columns_can_tell_leave_it_as_it_was(queue, path):
-    small, large = await queue.submit_many([("greet", 1), ("greet", LETTER)])
+    tasks = await queue.submit_many([("greet", 1), ("greet", LETTER), ("greet", 2)])
+    as_earlier(path, tasks[2].id)
     before = rows(path)
-    assert before[small.id][0] > 0
-    assert before[small.id][1] is None
-    assert before[large.id][0] == 0
-    assert decode(before[large.id][1]).input == LETTER
+    assert [length > 0 for length, _ in before.values()] == [False, False, True]
+    assert [record and decode(record).input for _, record in before.values()] == [1, LETTER, None]
     await worked(queue)
     assert rows(path) == before
-    for task in (small, large):
+    for task in tasks:
         ended = await queue.get(task.id)
         assert (ended.status, ended.input) == (TaskStatus.Completed, task.input)
         assert [event.what for event in ended.history] == ["created", "claimed", "completed"]
 
 
-async def test_a_record_that_grows_moves_and_the_newest_counts(queue, path):
+async def test_a_record_that_says_something_new_leaves_its_row(queue, path):
     task = await queue.submit("greet", "fail", max_attempts=1)
-    assert rows(path)[task.id][1] is None
+    as_earlier(path, task.id)
     await worked(queue)
     length, kept = rows(path)[task.id]
     assert (length, decode(kept).status) == (0, TaskStatus.Failed)
@@ -60,12 +69,13 @@ async def test_a_record_that_grows_moves_and_the_newest_counts(queue, path):
     assert (await queue.get(task.id)).status is TaskStatus.Cancelled
 
 
-async def test_one_that_becomes_small_again_is_read_from_its_row(queue, path, monkeypatch):
-    task = await queue.submit("greet", LETTER)
-    monkeypatch.setattr("tenure.stores.sqlite.records.LARGE", 10 * LARGE)
-    cancelled = await queue.cancel(task.id)
-    assert rows(path)[task.id][0] > 0
-    assert await queue.get(task.id) == cancelled
+async def test_what_stands_in_the_row_is_the_newest(queue, path):
+    """A process of an earlier version has written there, and has left alone what is kept apart."""
+    task = await queue.submit("greet", 1)
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute(INTO_ITS_ROW, (task.id,))
+        db.execute("UPDATE tenure_records SET record = x'00'")
+    assert await queue.get(task.id) == task
 
 
 async def test_changes_that_do_not_all_fit_are_kept_where_they_do(queue, path):
@@ -109,6 +119,7 @@ async def test_when_all_that_are_due_have_lost_theirs_the_worker_goes_on(queue, 
 
 async def test_people_can_read_all_of_them(queue, path):
     tasks = await queue.submit_many([("greet", 1), ("greet", LETTER)])
+    as_earlier(path, tasks[0].id)
     with closing(sqlite3.connect(path)) as db:
         found = db.execute("SELECT id, json_extract(record, '$.input') FROM tenure_readable ORDER BY seq").fetchall()
     assert found == [(task.id, task.input) for task in tasks]
