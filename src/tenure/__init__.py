@@ -34,10 +34,11 @@ if TYPE_CHECKING:
         TransitionRefused,
         Unrecoverable,
     )
-    from tenure.queue import CancelResult, Queue, QueueStats, WorkerInfo, connect
+    from tenure.queue import CancelResult, Queue, connect
     from tenure.retry import RetryPolicy
     from tenure.stores.base import Page
     from tenure.submission import SubmitOptions
+    from tenure.survey import QueueStats, WorkerInfo
     from tenure.task import Event, Progress, Task, TaskStatus
     from tenure.worker import BaseJobHandler, Context, Worker
 
@@ -92,10 +93,11 @@ __all__ = [
 
 _HOMES = {
     "app": ("TaskFunction", "Tenure"),
-    "queue": ("CancelResult", "Queue", "QueueStats", "WorkerInfo", "connect"),
+    "queue": ("CancelResult", "Queue", "connect"),
     "retry": ("RetryPolicy",),
     "stores.base": ("Page",),
     "submission": ("SubmitOptions",),
+    "survey": ("QueueStats", "WorkerInfo"),
     "task": ("Event", "Progress", "Task", "TaskStatus"),
     "worker": ("BaseJobHandler", "Context", "Worker"),
 }

@@ -11,7 +11,7 @@ import msgspec
 
 from tenure import payload
 from tenure.errors import InvalidHandler, InvalidInput
-from tenure.observe.events import Subscriber
+from tenure.observe.events import Subscriber, check_subscriber
 from tenure.queue import Queue, connect
 from tenure.retry import RetryPolicy
 from tenure.stores import separated
@@ -162,6 +162,8 @@ class Tenure:
 
     def observe(self, *subscribers: Subscriber) -> Self:
         """Tell these what happens to the tasks of this application: `app.observe(Tracing())`."""
+        for subscriber in subscribers:
+            check_subscriber(subscriber)
         self._observers += subscribers
         if self._queue is not None:
             self._queue.observe(*subscribers)

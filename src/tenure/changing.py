@@ -75,7 +75,7 @@ class Changing:
         try:
             fitted = await self._store.swap(changes)
         except StoreUnavailable as error:
-            self._events.in_doubt(change.after for change in changes)
+            self._events.in_doubt((change.after for change in changes), self._store)
             self._outcomes |= {change.after.id: error for change in changes}
             return []
         except TenureError as error:

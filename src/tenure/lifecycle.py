@@ -217,6 +217,11 @@ def overdue(task: Task, now: datetime) -> Task | None:
     return None
 
 
+def became_overdue(task: Task, since: datetime | None, now: datetime) -> bool:
+    """Whether time has caught up with a task by now, and had not `since`."""
+    return overdue(task, now) is not None and (since is None or overdue(task, since) is None)
+
+
 def took_effect(change: Task, stored: Task) -> bool:
     """Whether a change whose answer was lost is part of what is stored now."""
     return change.history[-1] in stored.history

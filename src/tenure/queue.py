@@ -29,24 +29,24 @@ from tenure.errors import (
     TenureError,
 )
 from tenure.explain import how_it_ended, why_not_running
-from tenure.observe.events import Events, Subscriber
+from tenure.observe.events import Events, Subscriber, check_subscriber
 from tenure.observe.timing import TimedStore, timed
 from tenure.stores import open_store, separated
-from tenure.stores.base import PAUSE, WORKER, Note, Page, Query, Store, paused_queues
+from tenure.stores.base import PAUSE, Note, Page, Query, Store
 from tenure.submission import Form, Submission, SubmitOptions, check_batch, with_own
+from tenure.survey import QueueStats, WorkerInfo, paused, survey, workers
 from tenure.task import Event, Task, TaskStatus
 from tenure.words import narrowed
 
 DEFAULT_URL = "sqlite:///tenure.db"
-WORKER_SILENCE = timedelta(seconds=60)
-"""A worker that has given no sign of life for this long counts as gone."""
-
 CLOCK_TOLERANCE = timedelta(milliseconds=10)
 """Clocks of two parts of a store that differ by less count as one."""
 
+BREATH = 1000
+"""Tasks of a batch after which others of the event loop get their turn."""
+
 LISTED_LIMIT = 1_000_000_000
 """More tasks than one page can hold, and a number that every store can count to."""
-_PAGES = 10
 
 Answer = Task | IdempotencyConflict | DamagedRecord
 """What comes of a submission."""
@@ -57,37 +57,6 @@ class CancelResult(NamedTuple):
 
     cancelled: list[Task]
     refused: dict[str, TenureError]
-
-
-class WorkerInfo(msgspec.Struct, frozen=True):
-    """A worker's last sign of life."""
-
-    id: str
-    host: str
-    pid: int
-    queues: list[str]
-    types: list[str]
-    concurrency: int
-    running: int
-    started_at: datetime
-    seen_at: datetime
-    alive: bool
-    lease: float = 30.0
-
-
-class QueueStats(msgspec.Struct, frozen=True):
-    """Depths and ages of one moment."""
-
-    now: datetime
-    counts: dict[str, int]
-    queues: dict[str, dict[str, int]]
-    types: dict[str, dict[str, int]]
-    oldest_pending_seconds: float | None
-    oldest_running_seconds: float | None
-    workers: int
-    paused: dict[str, str]
-    unhandled_types: list[str]
-    damaged: int
 
 
 class Queue:
@@ -156,9 +125,10 @@ class Queue:
         if not isinstance(tasks, Iterable):
             msg = f"tasks={arguments.shown(tasks)} must be a list of (type, input) or (type, input, options)."  # type: ignore[unreachable]
             raise InvalidInput(msg)
+        # As they are now: others have their turns before all of them are checked.
+        tasks = list(tasks)
         if not self.events.submit_watchers:
             return await self._submit_many(tasks, connection, options)
-        tasks = list(tasks)
         types = [str(task[0]) if isinstance(task, tuple | list) and task else "" for task in tasks]
         with self.events.submitting(options, types) as submitted:
             submitted.extend(await self._submit_many(tasks, connection, options))
@@ -168,7 +138,9 @@ class Queue:
         now = await self.store.now()
         common = Form.read(options, now)
         submissions = []
-        for task in tasks:
+        for number, task in enumerate(tasks):
+            if number and number % BREATH == 0:
+                await asyncio.sleep(0)
             if not isinstance(task, (tuple, list)) or len(task) not in (2, 3):
                 msg = f"submit_many takes (type, input) or (type, input, options) for each task, not {arguments.shown(task)}."
                 raise InvalidInput(msg)
@@ -198,7 +170,7 @@ class Queue:
         try:
             answers: Sequence[Answer] = await self.store.insert(submissions, **how)
         except StoreUnavailable:
-            self.events.in_doubt(submission.task for submission in submissions)
+            self.events.in_doubt((submission.task for submission in submissions), self.store)
             raise
         except DamagedRecord as damage:
             if how:
@@ -217,7 +189,7 @@ class Queue:
     async def _insert_within(self, connection: Any, submissions: list[Submission], **how: Any) -> Sequence[Answer]:
         answers = await self.store.insert_within(connection, submissions, **how)
         # Whether they are there is known when the user's own transaction has been committed.
-        self.events.in_doubt(answer for answer in answers if isinstance(answer, Task) and answer.created)
+        self.events.in_doubt((answer for answer in answers if isinstance(answer, Task) and answer.created), self.store)
         return answers
 
     # -- reading
@@ -303,7 +275,7 @@ class Queue:
             task,
             now,
             handled=any(task.queue in worker.queues and task.type in worker.types for worker in await self.workers()),
-            paused=(await self._paused(now)).get(task.queue),
+            paused=(await paused(self.store, now)).get(task.queue),
             waits_for=await self._waits_for(task),
         )
 
@@ -418,12 +390,7 @@ class Queue:
 
     async def paused(self) -> dict[str, str]:
         """The paused queues and why."""
-        return await self._paused(await self.store.now())
-
-    async def _paused(self, now: datetime) -> dict[str, str]:
-        notes = await self.store.notes(PAUSE)
-        names = paused_queues(notes, now)
-        return {note.key: note.value.get("reason", "") for note in notes if note.key in names}
+        return await paused(self.store, await self.store.now())
 
     # -- figures
 
@@ -438,37 +405,7 @@ class Queue:
 
     async def stats(self) -> QueueStats:
         """Depths, ages, workers and pauses at this moment."""
-        now = await self.store.now()
-        lanes = await self.store.count()
-        queues: dict[str, dict[str, int]] = {}
-        types: dict[str, dict[str, int]] = {}
-        for lane in lanes:
-            for table, name in ((queues, lane.queue), (types, lane.type)):
-                row = table.setdefault(name, {})
-                row[lane.status.value] = row.get(lane.status.value, 0) + lane.count
-        workers = await self.workers()
-        running = await _all_running(self.store)
-        handled = {(queue, type_) for worker in workers for queue in worker.queues for type_ in worker.types}
-        waiting = {(lane.queue, lane.type) for lane in lanes if lane.status is TaskStatus.Pending}
-        return QueueStats(
-            now=now,
-            counts={status.value: sum(lane.count for lane in lanes if lane.status is status) for status in TaskStatus},
-            queues=queues,
-            types=types,
-            oldest_pending_seconds=await self._oldest_pending(now),
-            oldest_running_seconds=max(
-                ((now - (task.started_at or now)).total_seconds() for task in running), default=None
-            ),
-            workers=len(workers),
-            paused=await self._paused(now),
-            unhandled_types=sorted({type_ for _, type_ in waiting - handled}),
-            damaged=len(await self.store.notes("damaged")),
-        )
-
-    async def _oldest_pending(self, now: datetime) -> float | None:
-        """How long the task has waited that was due first."""
-        since = min((due.since for due in await self.store.due(now)), default=None)
-        return None if since is None else (now - since).total_seconds()
+        return (await survey(self.store)).stats()
 
     async def throughput(self, window: float | timedelta = 60.0) -> dict[TaskStatus, float]:
         """How many tasks ended per second of late, by how they ended.
@@ -488,21 +425,15 @@ class Queue:
 
     async def workers(self, *, gone: bool = False) -> Sequence[WorkerInfo]:
         """The workers that are alive; with `gone`, also those that fell silent."""
-        now = await self.store.now()
-        found = []
-        for note in await self.store.notes(WORKER):
-            seen_at = note.updated_at or now
-            alive = now - seen_at < WORKER_SILENCE
-            if alive or gone:
-                # A note that nobody can read is no sign of life.
-                with contextlib.suppress(msgspec.ValidationError):
-                    found.append(msgspec.convert({**note.value, "seen_at": seen_at, "alive": alive}, WorkerInfo))
-        return found
+        found = await workers(self.store, await self.store.now())
+        return [worker for worker in found if worker.alive or gone]
 
     # -- life of the connection
 
     def observe(self, *subscribers: Subscriber) -> Self:
         """Tell these what happens here, from now on: `queue.observe(Logging(), Prometheus())`."""
+        for subscriber in subscribers:
+            check_subscriber(subscriber)
         for subscriber in subscribers:
             self.events.subscribe(subscriber)
         if self.events.store_watchers and not isinstance(self.store, TimedStore):
@@ -547,19 +478,6 @@ def _cancellation(reason: str | None, by: str | None) -> Rule:
     reason = arguments.optional(arguments.words, "reason", reason)
     by = arguments.optional(arguments.words, "by", by)
     return lambda task, now: lifecycle.cancel(task, now, reason, by)
-
-
-async def _all_running(store: Store) -> list[Task]:
-    """What runs, as far as a bounded number of pages goes: as a rule no more than the workers can hold."""
-    found: list[Task] = []
-    query = Query(status=TaskStatus.Running, limit=1000, oldest=True)
-    for _ in range(_PAGES):
-        page = await store.find(query)
-        found += page.tasks
-        if page.cursor is None:
-            break
-        query = msgspec.structs.replace(query, cursor=page.cursor)
-    return found
 
 
 class connect(Awaitable[Queue]):  # noqa: N801 - reads as a function: `await connect(url)` or `async with connect(url)`

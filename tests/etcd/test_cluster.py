@@ -109,7 +109,9 @@ async def test_a_full_quota_is_said_plainly_and_work_goes_on_once_there_is_room(
             revision = (await queue.store.about())["revision"]
             cluster.control("compact", "--physical", revision)
             cluster.control("defrag")
-            cluster.control("alarm", "disarm")
+            # The time was stamped meanwhile, or tried to be: etcd sounds its alarm anew after a write that found no room.
+            while "alarms" in await queue.store.about():
+                cluster.control("alarm", "disarm")
             await queue.cancel(acknowledged[-1].id)
             assert (await queue.counts())["pending"] == len(acknowledged) - 1
 

@@ -9,6 +9,7 @@ from postgres_backlogs import fill
 
 from tenure import connect
 from tenure.stores.base import Query
+from tenure.stores.postgres.claiming import LEVELS
 from tenure.stores.postgres.finding import _statement
 from tenure.stores.postgres.records import Statements
 from tenure.task import TaskStatus
@@ -18,7 +19,7 @@ statements = Statements("tenure")
 
 NOW = "2026-01-28 12:00+00"
 PLANS = {
-    "claim": ("NULL, '{default,mail}', '{greet,write}', '{25,25}', 100, 30000000, 'w', false", {"tasks_runnable", "tasks_leases", "tasks_deadlines", "tasks_pkey", "notes_pkey"}),
+    "claim": ("NULL, '{default,mail}', '{greet,write}', '{25,25}', 100, 30000000, 'w', false, 64", {"tasks_runnable", "tasks_leases", "tasks_deadlines", "tasks_pkey", "notes_pkey"}),
     "insert": ("'{a}', '{q}', '{t}', '{0}', '{now}', '{now}', '{NULL}', '{NULL}', '{x}', '{}', '{}'", {"ended_id_key"}),
     "insert_new": ("'{a}', '{q}', '{t}', '{0}', '{now}', '{now}', '{NULL}', '{x}', 'a', 'a'", {"ended_id_key"}),
     "insert_one": ("'a', 'q', 't', 0, 'now', 'now', NULL, 'x'", {"ended_id_key"}),
@@ -31,6 +32,8 @@ PLANS = {
     "get": ("'{a,b}'", {"tasks_id_key", "ended_id_key"}),
     "lapsed": (f"'{NOW}', 10", {"tasks_leases"}),
     "late": (f"'{NOW}', 10", {"tasks_deadlines"}),
+    "count_lapsed": (f"NULL, '{NOW}', 10", {"tasks_leases"}),
+    "count_late": (f"'{NOW}', '{NOW}', 10", {"tasks_deadlines"}),
     "prunable": (f"'completed', '{NOW}', 10", {"ended_by_end"}),
     "ended_versions": ("'{a}', '{1}'", {"ended_id_key"}),
     "delete_ended": ("'{1}', '{t}', '{1}'", {"ended_pkey", "tags_pkey"}),
@@ -123,7 +126,7 @@ async def pages_read(db, count=100):
     await db.execute(f"PREPARE claim AS {statements('claim')}")
     transaction = db.transaction()
     await transaction.start()
-    values = f"NULL, '{{default}}', '{{greet}}', '{{25}}', {count}, 30000000, 'w', false"
+    values = f"NULL, '{{default}}', '{{greet}}', '{{25}}', {count}, 30000000, 'w', false, {LEVELS}"
     rows = await db.fetch(f"EXPLAIN (ANALYZE, BUFFERS, TIMING OFF) EXECUTE claim ({values})")
     await transaction.rollback()
     await db.execute("DEALLOCATE claim")
@@ -144,6 +147,20 @@ async def test_a_claim_of_a_hundred_reads_no_more_beside_a_crowd_than_alone(
         await queue.submit_many([("greet", number) for number in range(100)])
         alone, _ = await pages_read(db)
     assert beside <= 2 * alone, f"{beside} pages beside a crowd, {alone} alone"
+
+
+async def test_a_claim_reads_no_more_beside_any_number_of_priorities(empty_postgres, postgres_admin, postgres_url, db):
+    pages = []
+    for priorities in (100, 10_000):
+        empty_postgres()
+        async with connect(postgres_url) as queue:
+            await queue.submit_many([("greet", number, {"priority": -number}) for number in range(priorities)])
+        postgres_admin.execute("VACUUM tenure.tasks")
+        read, text = await pages_read(db, count=50)
+        assert "rows=50" in text
+        pages.append(read)
+    few, many = pages
+    assert many <= 2 * few, f"{many} pages beside {priorities} priorities, {few} beside a few"
 
 
 async def test_a_plan_that_was_made_on_an_empty_store_serves_a_full_one(postgres_url, postgres_admin):

@@ -13,6 +13,8 @@ from sqlalchemy.orm import Session, scoped_session, sessionmaker
 
 import tenure.sync
 from tenure import IdempotencyConflict, InvalidInput, StoreUnusable, connect
+from tenure.observe import rounds
+from tenure.observe.events import Subscriber
 from tenure.stores.postgres.inserting import Insert
 
 INSERT = "INSERT INTO ledger VALUES ('ada', 1)"
@@ -348,3 +350,37 @@ async def test_other_stores_say_which_one_has_it(url, tmp_path):
     async with connect(url.format(tmp_path)) as queue:
         with pytest.raises(InvalidInput, match="A PostgreSQL store has that"):
             await queue.submit("greet", connection=object())
+
+
+class Heard(Subscriber):
+    """Keeps what was submitted."""
+
+    def __init__(self):
+        self.inputs = []
+
+    def happened(self, events):
+        self.inputs += [event.task.input for event in events]
+
+
+async def test_a_producer_that_only_submits_so_tells_what_was_committed_while_it_runs(queue, postgres_url, monkeypatch):
+    monkeypatch.setattr(rounds, "SOON", 0.01)
+    heard = Heard()
+    queue.observe(heard)
+    connection = await asyncpg.connect(postgres_url)
+    async with connection.transaction():
+        await queue.submit("greet", "early", connection=connection)
+        await queue.events.resolve(queue.store)
+        assert heard.inputs == []
+    with contextlib.suppress(Undo):
+        async with connection.transaction():
+            await queue.submit("greet", "undone", connection=connection)
+            raise Undo
+    async with asyncio.timeout(30):
+        while not heard.inputs:
+            await asyncio.sleep(0.01)
+    async with connection.transaction():
+        await queue.submit_many([("greet", number) for number in range(1200)], connection=connection)
+    await connection.close()
+    await queue.close()
+    early, *others = heard.inputs
+    assert (early, sorted(others)) == ("early", list(range(1200)))

@@ -5,8 +5,17 @@ import asyncio
 import pytest
 
 from tenure import IdempotencyConflict, InvalidInput, StoreUnavailable, TaskStatus, connect
-from tenure.queue import Queue
+from tenure.queue import BREATH, Queue
 from tenure.testing import Fault, FaultyStore
+
+
+async def test_a_batch_is_what_it_was_when_it_was_given(queue):
+    """Others have their turns while a large one is checked."""
+    batch = [("job", number) for number in range(5000)]
+    submitted = asyncio.create_task(queue.submit_many(batch))
+    await asyncio.sleep(0)
+    batch.clear()
+    assert [task.input for task in await submitted] == list(range(5000))
 
 
 async def test_submits_made_together_share_few_writes_and_each_gets_its_own_task(queue):
@@ -16,6 +25,23 @@ async def test_submits_made_together_share_few_writes_and_each_gets_its_own_task
     assert len({task.id for task in tasks}) == 500
     assert counted.store.calls["insert"] <= 5
     assert (await queue.counts())[TaskStatus.Pending] == 500
+
+
+async def test_a_large_batch_lets_others_have_their_turns():
+    async with connect("memory://") as queue:
+        turns = 0
+
+        async def other():
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        beside = asyncio.create_task(other())
+        await queue.submit_many([("job", number) for number in range(5 * BREATH)])
+        beside.cancel()
+        assert turns >= 4
+        assert (await queue.counts())[TaskStatus.Pending] == 5 * BREATH
 
 
 async def test_a_lone_submit_goes_at_once(queue):

@@ -28,6 +28,20 @@ def test_a_lease_is_valid_until_just_before_its_end(now, lapses):
             lifecycle.lapse(task, now)
 
 
+@pytest.mark.parametrize(
+    ("since", "now", "became"),
+    [
+        (None, LAPSE, True),
+        (None, LAPSE - MICROSECOND, False),
+        (LAPSE - MICROSECOND, LAPSE, True),
+        (LAPSE, at(60), False),
+    ],
+)
+@pytest.mark.parametrize("task", [running(), pending(expires_at=LAPSE)], ids=["lease", "deadline"])
+def test_time_catches_up_with_a_task_at_one_moment(task, since, now, became):
+    assert lifecycle.became_overdue(task, since, now) is became
+
+
 def test_a_lapse_counts_as_one_failed_attempt_and_the_task_is_due_at_once():
     task = running()
     after = lifecycle.lapse(task, LAPSE)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
@@ -11,13 +10,17 @@ import msgspec
 from tenure import lifecycle
 from tenure.queue import Queue
 from tenure.stores.base import Query
-from tenure.task import Task, TaskStatus
+from tenure.survey import survey
+from tenure.task import TaskStatus
 
 SOON = timedelta(seconds=60)
 WINDOW = 900.0
 """Seconds that count as lately."""
-LOOK = 100
-"""The unit of how many deadlines are looked at."""
+LOOK = 1000
+"""How many lapsed leases and records of a kind are looked at, at most, and ten times as many deadlines."""
+SHORTEST = 0.001
+"""Seconds over which a rate can be told."""
+ENDS = (TaskStatus.Completed, TaskStatus.Failed, TaskStatus.Cancelled, TaskStatus.Expired)
 DEFAULT_LEASE = 30.0
 
 
@@ -58,54 +61,42 @@ class Flow(msgspec.Struct, frozen=True):
 
 async def look(queue: Queue, soon: timedelta = SOON) -> Figures:
     """The figures of this moment. It costs the same however many tasks there are."""
-    stats = await queue.stats()
-    due = {(lane.queue, lane.type) for lane in await queue.store.due(stats.now)}
-    pending = [lane for lane in await queue.store.count() if lane.status is TaskStatus.Pending]
-    workers = await queue.workers()
-    handled = {(name, type_) for worker in workers for name in worker.queues for type_ in worker.types}
-    unhandled = due - handled
+    found = await survey(queue.store)
+    waiting = {(due.queue, due.type) for due in found.due} - found.handled
     return Figures(
-        depth=stats.queues,
-        near_expiration=await _near(queue, stats.now, soon, stats.counts[TaskStatus.Running]),
-        unhandled={(lane.queue, lane.type): lane.count for lane in pending if (lane.queue, lane.type) in unhandled},
-        oldest_pending=stats.oldest_pending_seconds or 0.0,
-        oldest_running=stats.oldest_running_seconds or 0.0,
-        lapsed=await _lapsed(queue, stats.now),
-        lease=max((worker.lease for worker in workers), default=DEFAULT_LEASE),
-        workers=len(workers),
-        paused=stats.paused,
-        damaged=stats.damaged,
+        depth=found.stats().queues,
+        # The store's own index of deadlines, asked as if it were a little later.
+        near_expiration=await queue.store.count_overdue(
+            lifecycle.later(found.now, soon), LOOK * 10, TaskStatus.Pending, found.now
+        ),
+        unhandled={lane: number for lane, number in found.pending.items() if lane in waiting},
+        oldest_pending=found.oldest_pending or 0.0,
+        oldest_running=found.oldest_running or 0.0,
+        lapsed=sum((await queue.store.count_overdue(found.now, LOOK, TaskStatus.Running)).values()),
+        lease=max((worker.lease for worker in found.workers), default=DEFAULT_LEASE),
+        workers=len(found.workers),
+        paused=found.paused,
+        damaged=found.damaged,
     )
 
 
 async def flow(queue: Queue, window: float = WINDOW) -> Flow:
-    """What came and went lately; at most a thousand records of each kind are looked at."""
+    """What came and went lately. At most a thousand records of each kind are looked at, and all kinds over the time for which that is enough."""
     now = await queue.now()
-    ended = await queue.throughput(window)
-    latest = (await queue.store.find(Query(limit=1000))).tasks
-    ages = [age for task in latest if (age := (now - task.created_at).total_seconds()) < window]
-    span = ages[-1] if len(ages) == len(latest) == 1000 else window
+    came = await _ages(queue, now, None)
+    went = {status: await _ages(queue, now, status) for status in ENDS}
+    span = min([window, *(max(*ages, SHORTEST) for ages in (came, *went.values()) if len(ages) == LOOK)])
+    rates = {status: sum(age <= span for age in ages) / span for status, ages in went.items()}
     return Flow(
-        submitted=len(ages) / max(span, 0.001),
-        ended=sum(ended.values()),
-        completed=ended[TaskStatus.Completed],
-        dead=ended[TaskStatus.Failed],
+        submitted=sum(age <= span for age in came) / span,
+        ended=sum(rates.values()),
+        completed=rates[TaskStatus.Completed],
+        dead=rates[TaskStatus.Failed],
     )
 
 
-async def _lapsed(queue: Queue, now: datetime) -> int:
-    return sum(task.status is TaskStatus.Running for task in await queue.store.overdue(now, LOOK * 10))
-
-
-async def _near(queue: Queue, now: datetime, soon: timedelta, running: int) -> Mapping[str, int]:
-    """The store's own index of deadlines, asked as if it were a little later.
-
-    It answers with leases that end by then too, so there must be room for those.
-    """
-    later = lifecycle.later(now, soon)
-    found = await queue.store.overdue(later, min(running + LOOK * 20, LOOK * 100))
-    return Counter(task.type for task in found if _is_near(task, now))
-
-
-def _is_near(task: Task, now: datetime) -> bool:
-    return task.status is TaskStatus.Pending and not task.is_expired_at(now)
+async def _ages(queue: Queue, now: datetime, status: TaskStatus | None) -> list[float]:
+    """How long ago the latest tasks were submitted, or ended in this way."""
+    found = (await queue.store.find(Query(status=status, limit=LOOK))).tasks
+    moments = [task.created_at if status is None else task.ended_at for task in found]
+    return [(now - moment).total_seconds() for moment in moments if moment is not None]

@@ -8,6 +8,7 @@ says; what a key's record means, `idempotency` says.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import Enum
@@ -16,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from tenure import lifecycle
 from tenure.errors import IdempotencyConflict, InvalidInput
 from tenure.idempotency import Reservation
 from tenure.lifecycle import Pending
@@ -24,8 +26,8 @@ from tenure.submission import Submission
 from tenure.task import Progress, Task, TaskStatus
 from tenure.times import Moment, from_text
 
-PAGES_OF_DUE = 10
-"""How many pages a store without an index of what is due looks at."""
+PAGES = 10
+"""How many pages a store looks at that has no index for what is asked."""
 PAUSE, WORKER = "pause", "worker"
 """Kinds of notes that the library itself keeps."""
 
@@ -248,12 +250,41 @@ class Store(ABC):
         """One page of tasks."""
 
     @abstractmethod
-    async def overdue(self, now: datetime, limit: int) -> list[Task]:
-        """Running tasks whose lease has run out and pending ones past their deadline, longest overdue first."""
+    async def overdue(self, now: datetime, limit: int, only: TaskStatus | None = None) -> list[Task]:
+        """Running tasks whose lease has run out and pending ones past their deadline, or those of one status; longest overdue first."""
+
+    async def count_overdue(
+        self, now: datetime, limit: int, only: TaskStatus, since: datetime | None = None
+    ) -> Mapping[str, int]:
+        """How many of each type `overdue` would find of this status; with `since`, without those that already were at that time.
+
+        It counts up to `limit` in all, and takes little memory however large the records are.
+        """
+        look = limit
+        while True:
+            found = await self.overdue(now, look, only)
+            types = [task.type for task in found if lifecycle.became_overdue(task, since, now)]
+            if len(types) >= limit or len(found) < look:
+                return Counter(types[:limit])
+            # Those that are overdue already stand in front.
+            look *= 2
 
     @abstractmethod
     async def count(self) -> list[Count]:
         """How many tasks there are; it costs the same however many."""
+
+    async def running_since(self) -> datetime | None:
+        """When the attempt began that has run longest; None when nothing runs."""
+        began: list[datetime] = []
+        query = Query(status=TaskStatus.Running, oldest=True, limit=1000)
+        # As a rule, no more run than the workers can hold.
+        for _ in range(PAGES):
+            page = await self.find(query)
+            began += [task.started_at for task in page.tasks if task.started_at is not None]
+            if page.cursor is None:
+                break
+            query = msgspec.structs.replace(query, cursor=page.cursor)
+        return min(began, default=None)
 
     async def due(self, now: datetime) -> list[Due]:
         """For each queue and type in which something is due: since when it has been.
@@ -262,7 +293,7 @@ class Store(ABC):
         """
         found: list[Due] = []
         query = Query(status=TaskStatus.Pending, available_by=now, oldest=True, limit=1000)
-        for _ in range(PAGES_OF_DUE):
+        for _ in range(PAGES):
             page = await self.find(query)
             found += [Due(task.queue, task.type, task.available_at) for task in page.tasks]
             if page.cursor is None:

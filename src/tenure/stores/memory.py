@@ -208,9 +208,9 @@ class MemoryStore(Store):
         moment = task.ended_at.isoformat(timespec="microseconds") if ended and task.ended_at else ""
         return f"{moment} {self._order[task.id]:020}"
 
-    async def overdue(self, now: datetime, limit: int) -> list[Task]:
+    async def overdue(self, now: datetime, limit: int, only: TaskStatus | None = None) -> list[Task]:
         with self._lock:
-            return self._overdue(now)[:limit]
+            return [task for task in self._overdue(now) if only in (None, task.status)][:limit]
 
     def _overdue(self, now: datetime) -> list[Task]:
         late = [

@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 EVERY_METHOD = "*"
 METHODS = (
-    "now", "insert", "claim", "swap", "renew", "get", "find", "overdue", "count", "due", "prune", "forget",
+    "now", "insert", "claim", "swap", "renew", "get", "find", "overdue", "count_overdue", "running_since", "count", "due", "prune", "forget",
     "dump", "restore", "reserved", "put_note", "notes", "wait",
 )  # fmt: skip
 
@@ -147,8 +147,16 @@ class FaultyStore(Store):
     async def find(self, query: Query) -> Page:  # noqa: D102
         return await self._call("find", lambda: self.store.find(query))
 
-    async def overdue(self, now: datetime, limit: int) -> list[Task]:  # noqa: D102
-        return await self._call("overdue", lambda: self.store.overdue(now, limit))
+    async def overdue(self, now: datetime, limit: int, only: TaskStatus | None = None) -> list[Task]:  # noqa: D102
+        return await self._call("overdue", lambda: self.store.overdue(now, limit, only))
+
+    async def count_overdue(  # noqa: D102
+        self, now: datetime, limit: int, only: TaskStatus, since: datetime | None = None
+    ) -> Mapping[str, int]:
+        return await self._call("count_overdue", lambda: self.store.count_overdue(now, limit, only, since))
+
+    async def running_since(self) -> datetime | None:  # noqa: D102
+        return await self._call("running_since", self.store.running_since)
 
     async def count(self) -> list[Count]:  # noqa: D102
         return await self._call("count", self.store.count)

@@ -181,8 +181,11 @@ class RemoteStore(Store):
     async def find(self, query):
         return await self._call("find", query)
 
-    async def overdue(self, now, limit):
-        return await self._call("overdue", now, limit)
+    async def overdue(self, now, limit, only=None):
+        return await self._call("overdue", now, limit, only)
+
+    async def count_overdue(self, now, limit, only, since=None):
+        return await self._call("count_overdue", now, limit, only, since)
 
     async def count(self):
         return await self._call("count")

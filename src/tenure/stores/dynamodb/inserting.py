@@ -214,11 +214,14 @@ class Seen:
         touches = {f"task {submission.task.id}"}
         if submission.reservation is not None:
             touches.add(submission.reservation.identity)
-        if touches & self._touched:
+        waits = not touches.isdisjoint(self._touched)
+        # Whoever comes after one that waits, and depends on the same, waits for it in turn: batches go in order.
+        self._touched |= touches
+        if waits:
             return None
         task, reservation = self._judged(submission, self.reservations)
         known = self.tasks.get(task.id)
-        self._touched |= touches | {f"task {task.id}"}
+        self._touched.add(f"task {task.id}")
         written = None if reservation is None else self._write(reservation)
         return (task if known is None else replace(known, created=False)), written
 

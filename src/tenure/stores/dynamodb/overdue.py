@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import AsyncIterator
 from datetime import datetime
 
 from tenure import lifecycle
@@ -13,27 +15,46 @@ from tenure.stores.dynamodb.table import READ_AT_ONCE
 from tenure.stores.dynamodb.together import Parts
 from tenure.stores.dynamodb.walking import merged
 from tenure.stores.dynamodb.wire import Item
-from tenure.task import Task
+from tenure.task import Task, TaskStatus
 from tenure.times import to_text
 
 
-async def overdue(parts: Parts, now: datetime, limit: int) -> list[Task]:
+async def overdue(parts: Parts, now: datetime, limit: int, only: TaskStatus | None = None) -> list[Task]:
     """Such tasks, longest overdue first. The index says where to look, the item whether it is so."""
-    keys = parts.keys
-    pks = [*keys.every(keys.leases), *keys.every(keys.deadlines)]
     tasks: list[Task] = []
+    if limit:
+        async for found in _pieces(parts, now, limit, only):
+            tasks += found
+            if len(tasks) >= limit:
+                break
+    return tasks[:limit]
+
+
+async def count_overdue(
+    parts: Parts, now: datetime, limit: int, only: TaskStatus, since: datetime | None
+) -> dict[str, int]:
+    """How many of them there are of each type; no more records are kept than are read at once."""
+    counts: Counter[str] = Counter()
+    if limit:
+        async for found in _pieces(parts, now, limit, only):
+            types = [task.type for task in found if lifecycle.became_overdue(task, since, now)]
+            counts.update(types[: limit - counts.total()])
+            if counts.total() == limit:
+                break
+    return counts
+
+
+async def _pieces(parts: Parts, now: datetime, limit: int, only: TaskStatus | None) -> AsyncIterator[list[Task]]:
+    keys = parts.keys
+    indexes = {TaskStatus.Running: keys.leases, TaskStatus.Pending: keys.deadlines}
+    pks = [pk for status, index in indexes.items() if only in (None, status) for pk in keys.every(index)]
     batch: list[Item] = []
-    if not limit:
-        return []
     async for entry in merged(parts.table, TIME, pks, up_to=f"scheduled#{to_text(now)}#{LAST}", page=limit):
         batch.append(entry)
         if len(batch) == READ_AT_ONCE:
-            tasks += await _looked_at(parts, batch, now)
+            yield await _looked_at(parts, batch, now)
             batch = []
-        if len(tasks) >= limit:
-            return tasks[:limit]
-    tasks += await _looked_at(parts, batch, now)
-    return tasks[:limit]
+    yield await _looked_at(parts, batch, now)
 
 
 async def _looked_at(parts: Parts, entries: list[Item], now: datetime) -> list[Task]:

@@ -28,7 +28,7 @@ from tenure.stores.dynamodb.lanes import Lanes
 from tenure.stores.dynamodb.making import prepare, time_to_live
 from tenure.stores.dynamodb.moving import dump, restore
 from tenure.stores.dynamodb.noting import notes, put_note
-from tenure.stores.dynamodb.overdue import overdue
+from tenure.stores.dynamodb.overdue import count_overdue, overdue
 from tenure.stores.dynamodb.table import Table
 from tenure.stores.dynamodb.together import Parts
 from tenure.stores.polling import Poll
@@ -117,8 +117,13 @@ class DynamoStore(Store):
     async def find(self, query: Query) -> Page:
         return await find(await self._parts(), query)
 
-    async def overdue(self, now: datetime, limit: int) -> list[Task]:
-        return await overdue(await self._parts(), now, limit)
+    async def overdue(self, now: datetime, limit: int, only: TaskStatus | None = None) -> list[Task]:
+        return await overdue(await self._parts(), now, limit, only)
+
+    async def count_overdue(
+        self, now: datetime, limit: int, only: TaskStatus, since: datetime | None = None
+    ) -> Mapping[str, int]:
+        return await count_overdue(await self._parts(), now, limit, only, since)
 
     async def count(self) -> list[Count]:
         return await (await self._parts()).counts.read()

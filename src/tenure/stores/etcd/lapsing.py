@@ -8,6 +8,7 @@ and those that were renewed are entered again at their new end.
 from __future__ import annotations
 
 import secrets
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
@@ -26,6 +27,7 @@ from tenure.stores.etcd.writing import Batch
 from tenure.task import Task, TaskStatus
 
 ENTRIES = 30
+PIECE = 100
 SWEEP = 500
 
 
@@ -36,30 +38,42 @@ def enter_lease(db: Database, batch: Batch, ends: datetime, ids: Iterable[str]) 
     return key
 
 
-def overdue_ops(db: Database, now: datetime, leases: int, deadlines: int) -> list[object]:
-    """The reads that tell whether anything can be overdue."""
+def overdue_ops(
+    db: Database, now: datetime, leases: int, deadlines: int, since: datetime | None = None
+) -> list[object]:
+    """The reads that tell whether anything can be overdue, or can have come to pass its deadline `since`."""
     until = moment(now) + b"0"
+    first = db.layout.folder(b"deadline") if since is None else db.layout.key(b"deadline", moment(since) + b"0")
     return [
         walk(db.layout.folder(b"lease"), db.layout.key(b"lease", until), leases),
-        walk(db.layout.folder(b"deadline"), db.layout.key(b"deadline", until), deadlines),
+        walk(first, db.layout.key(b"deadline", until), deadlines),
     ]
 
 
-async def overdue(db: Database, now: datetime, limit: int) -> list[Stored]:
+async def overdue(db: Database, now: datetime, limit: int, only: TaskStatus | None = None) -> list[Stored]:
     """Running tasks whose lease has run out and pending ones past their deadline, longest overdue first."""
-    entries, deadlines = await db.read(overdue_ops(db, now, 0, limit))
-    if not entries and not deadlines:
-        return []
-    late_ids = {plain(found.key.rpartition(b"/")[2]): found for found in deadlines}
-    lapsed: list[str] = []
-    for start in range(0, len(entries), ENTRIES):
-        lapsed += await _lapsed(db, entries[start : start + ENTRIES], now)
+    ids, deadlines = await _candidates(db, now, limit, only)
     late = []
-    for stored in await _sound(db, [*dict.fromkeys([*lapsed, *late_ids])], now, late_ids):
-        if lifecycle.overdue(stored.task, now) is not None:
+    for stored in await _sound(db, ids, now, deadlines):
+        if only in (None, stored.task.status) and lifecycle.overdue(stored.task, now) is not None:
             since = stored.task.lease_expires_at or stored.task.expires_at or now
             late.append((since, stored.place, stored.task.id, stored))
     return [stored for *_, stored in sorted(late, key=lambda entry: entry[:3])[:limit]]
+
+
+async def count_overdue(
+    db: Database, now: datetime, limit: int, only: TaskStatus, since: datetime | None
+) -> dict[str, int]:
+    """How many of them there are of each type; no more records are kept than are read at once."""
+    counts: Counter[str] = Counter()
+    ids, deadlines = await _candidates(db, now, limit, only, since)
+    for start in range(0, len(ids), PIECE):
+        found = [stored.task for stored in await _sound(db, ids[start : start + PIECE], now, deadlines)]
+        types = [task.type for task in found if task.status is only and lifecycle.became_overdue(task, since, now)]
+        counts.update(types[: limit - counts.total()])
+        if counts.total() >= limit:
+            break
+    return counts
 
 
 async def settle_overdue(db: Database, now: datetime) -> list[Task]:
@@ -71,6 +85,19 @@ async def settle_overdue(db: Database, now: datetime) -> list[Task]:
     ]
     done = await swap(db, changes)
     return [change.after for change, fits in zip(changes, done, strict=True) if fits]
+
+
+async def _candidates(
+    db: Database, now: datetime, limit: int, only: TaskStatus | None, since: datetime | None = None
+) -> tuple[list[str], dict[str, KeyValue]]:
+    """The ids of what can be overdue, and where those stand that have a deadline."""
+    entries, deadlines = await db.read(overdue_ops(db, now, 0, limit, since))
+    entries = [] if only is TaskStatus.Pending else entries
+    late = {} if only is TaskStatus.Running else {plain(found.key.rpartition(b"/")[2]): found for found in deadlines}
+    lapsed: list[str] = []
+    for start in range(0, len(entries), ENTRIES):
+        lapsed += await _lapsed(db, entries[start : start + ENTRIES], now)
+    return [*dict.fromkeys([*lapsed, *late])], late
 
 
 async def _lapsed(db: Database, entries: Sequence[KeyValue], now: datetime) -> list[str]:

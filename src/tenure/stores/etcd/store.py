@@ -37,7 +37,7 @@ from tenure.stores.etcd.database import Database
 from tenure.stores.etcd.finding import find
 from tenure.stores.etcd.health import about
 from tenure.stores.etcd.inserting import Insert
-from tenure.stores.etcd.lapsing import overdue
+from tenure.stores.etcd.lapsing import count_overdue, overdue
 from tenure.stores.etcd.layout import ASKED, TIME, Lane, Layout, name
 from tenure.stores.etcd.moving import dump, restore
 from tenure.stores.etcd.news import News
@@ -126,8 +126,13 @@ class EtcdStore(Store):
     async def find(self, query: Query) -> Page:
         return await find(self._db, query, await self.now())
 
-    async def overdue(self, now: datetime, limit: int) -> list[Task]:
-        return [stored.task for stored in await overdue(self._db, now, limit)]
+    async def overdue(self, now: datetime, limit: int, only: TaskStatus | None = None) -> list[Task]:
+        return [stored.task for stored in await overdue(self._db, now, limit, only)]
+
+    async def count_overdue(
+        self, now: datetime, limit: int, only: TaskStatus, since: datetime | None = None
+    ) -> Mapping[str, int]:
+        return await count_overdue(self._db, now, limit, only, since)
 
     async def count(self) -> list[Count]:
         return await self._db.writer.count()

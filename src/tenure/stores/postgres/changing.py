@@ -158,12 +158,21 @@ async def renew(db: Database, statements: Statements, renewals: Sequence[Renewal
     return [held.get(renewal.task_id, Hold.Lost) for renewal in renewals]
 
 
+_OVERDUE = {TaskStatus.Running: "lapsed", TaskStatus.Pending: "late"}
+
+
 async def overdue(
-    db: Database, statements: Statements, now: datetime, limit: int, *, take: bool = False
+    db: Database,
+    statements: Statements,
+    now: datetime,
+    limit: int,
+    only: TaskStatus | None = None,
+    *,
+    take: bool = False,
 ) -> tuple[list[Task], list[DamagedRecord]]:
     """Tasks that time has caught up with, longest overdue first; and records that cannot be read."""
     rows: list[Any] = []
-    for name in ("lapsed", "late"):
+    for name in [name for status, name in _OVERDUE.items() if only in (None, status)]:
         rows += await db.fetch(statements(f"take_{name}" if take else name), now, limit)
     tasks, damages = [], []
     for row in sorted(rows, key=lambda row: (row[3], row[8]))[:limit]:
@@ -175,6 +184,16 @@ async def overdue(
         except DamagedRecord as damage:
             damages.append(damage)
     return tasks, damages
+
+
+async def count_overdue(
+    db: Database, statements: Statements, now: datetime, limit: int, only: TaskStatus, since: datetime | None
+) -> dict[str, int]:
+    """How many of them there are of each type, by their columns alone."""
+    if only not in _OVERDUE:
+        return {}
+    rows = await db.fetch(statements(f"count_{_OVERDUE[only]}"), since, now, limit)
+    return {plain(type_): count for type_, count in rows}
 
 
 async def prune(

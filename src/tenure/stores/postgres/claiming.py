@@ -14,6 +14,8 @@ from tenure.stores.postgres.records import ANOTHER, Database, Statements, column
 from tenure.task import Task, decode_many
 
 OVERDUE_LIMIT = 1000
+LEVELS, ALL_LEVELS = 64, 100_000
+"""How many priorities of each queue and type a search begins with, and more than there are."""
 
 
 class Answer(NamedTuple):
@@ -34,8 +36,7 @@ async def claim(
 
     When something else comes first, nothing is taken, unless it is asked for `anyway`.
     """
-    rows = await db.fetch(
-        statements("claim"),
+    words = (
         now,
         [column(name) for name in dict.fromkeys(want.queues)],
         [column(name) for name in want.types],
@@ -45,11 +46,14 @@ async def claim(
         column(want.worker_id),
         anyway,
     )
+    rows = await db.fetch(statements("claim"), *words, LEVELS)
+    if len(rows) == 1 and not rows[0][-1]:
+        rows = await db.fetch(statements("claim"), *words, ALL_LEVELS)
     return _read(rows, want)
 
 
 def _read(rows: Sequence[Any], want: Want) -> Answer:
-    _, _, _, now, turns, late, next_due = rows[0]
+    _, _, _, now, turns, late, next_due, _ = rows[0]
     ids = [plain(row[0]) for row in rows[1:]]
     records = [row[1] for row in rows[1:]]
     before = [row[2] - 1 for row in rows[1:]]

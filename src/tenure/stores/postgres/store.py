@@ -33,7 +33,7 @@ from tenure.stores.base import (
 )
 from tenure.stores.postgres.address import Address, read_address
 from tenure.stores.postgres.borrowed import borrowed
-from tenure.stores.postgres.changing import forget, kinds, overdue, prune, renew, set_aside, swap
+from tenure.stores.postgres.changing import count_overdue, forget, kinds, overdue, prune, renew, set_aside, swap
 from tenure.stores.postgres.claiming import Answer, claim, settle_overdue
 from tenure.stores.postgres.clock import ServerClock
 from tenure.stores.postgres.connections import Connection, Connections
@@ -202,11 +202,22 @@ class PostgresStore(Store):
     async def find(self, query: Query) -> Page:
         return await self._connections.run(lambda db: find(db, self.address.schema, query), in_transaction=False)
 
-    async def overdue(self, now: datetime, limit: int) -> list[Task]:
+    async def overdue(self, now: datetime, limit: int, only: TaskStatus | None = None) -> list[Task]:
         tasks, _ = await self._connections.run(
-            lambda db: overdue(db, self._statements, now, limit), in_transaction=False
+            lambda db: overdue(db, self._statements, now, limit, only), in_transaction=False
         )
         return tasks
+
+    async def count_overdue(
+        self, now: datetime, limit: int, only: TaskStatus, since: datetime | None = None
+    ) -> Mapping[str, int]:
+        return await self._connections.run(
+            lambda db: count_overdue(db, self._statements, now, limit, only, since), in_transaction=False
+        )
+
+    async def running_since(self) -> datetime | None:
+        ((since,),) = await self._connections.fetch(self._statements("running_since"))
+        return since  # type: ignore[no-any-return]
 
     async def count(self) -> list[Count]:
         rows = await self._connections.fetch(self._statements("counts"))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import datetime
 
 from tenure import lifecycle
@@ -48,6 +49,7 @@ from tenure.stores.s3.places import Places
 from tenure.stores.s3.placing import Placing
 from tenure.stores.s3.pruning import Pruning
 from tenure.stores.s3.reservations import Reservations
+from tenure.stores.s3.segments import Segment
 from tenure.stores.s3.shelves import Front, Shelves, in_parallel
 from tenure.stores.s3.writer import Writer
 from tenure.submission import Submission
@@ -190,23 +192,41 @@ class S3Store(Store):
         await self.open()
         return await self._finding.find(query)
 
-    async def overdue(self, now: datetime, limit: int) -> list[Task]:
-        await self.open()
+    async def overdue(self, now: datetime, limit: int, only: TaskStatus | None = None) -> list[Task]:
         late = []
+        async for segment in self._needing_attention(now):
+            late += [
+                (task.lease_expires_at or task.expires_at or now, entry.order, task)
+                for entry in segment.tasks()
+                for task in [entry.task]
+                if only in (None, task.status) and lifecycle.overdue(task, now) is not None
+            ]
+        return [task for *_, task in sorted(late, key=lambda each: each[:2])[:limit]]
+
+    async def count_overdue(
+        self, now: datetime, limit: int, only: TaskStatus, since: datetime | None = None
+    ) -> Mapping[str, int]:
+        counts: Counter[str] = Counter()
+        async for segment in self._needing_attention(now):
+            types = [
+                entry.task.type
+                for entry in segment.tasks()
+                if entry.task.status is only and lifecycle.became_overdue(entry.task, since, now)
+            ]
+            counts.update(types[: limit - counts.total()])
+        return counts
+
+    async def _needing_attention(self, now: datetime) -> AsyncIterator[Segment]:
+        """What may hold tasks that are overdue, a page at a time."""
+        await self.open()
         for shard in self._shelves.shards:
             front: Front | None = self._claims.recent(shard, self.poll) if self._quiet() else None
             front = front or await self._shelves.front(shard)
             while front is not None:
                 due = [each for each in front.listed if _needs_attention(each.name, now)]
                 for segment in await self._shelves.read(due):
-                    late += [
-                        (task.lease_expires_at or task.expires_at or now, entry.order, task)
-                        for entry in segment.tasks()
-                        for task in [entry.task]
-                        if lifecycle.overdue(task, now) is not None
-                    ]
+                    yield segment
                 front = await self._shelves.next_page(shard, front) if front.last else None
-        return [task for *_, task in sorted(late, key=lambda each: each[:2])[:limit]]
 
     async def count(self) -> list[Count]:
         await self.open()

@@ -116,8 +116,16 @@ class Shard(Store):
     async def find(self, query: Query) -> Page:
         return await self.ask(lambda: self.store.find(query))
 
-    async def overdue(self, now: datetime, limit: int) -> list[Task]:
-        return await self.ask(lambda: self.store.overdue(now, limit))
+    async def overdue(self, now: datetime, limit: int, only: TaskStatus | None = None) -> list[Task]:
+        return await self.ask(lambda: self.store.overdue(now, limit, only))
+
+    async def count_overdue(
+        self, now: datetime, limit: int, only: TaskStatus, since: datetime | None = None
+    ) -> Mapping[str, int]:
+        return await self.ask(lambda: self.store.count_overdue(now, limit, only, since))
+
+    async def running_since(self) -> datetime | None:
+        return await self.ask(self.store.running_since)
 
     async def count(self) -> list[Count]:
         return await self.ask(self.store.count)

@@ -211,10 +211,24 @@ class ShardedStore(Store):
             self.shards, query.cursor
         )
 
-    async def overdue(self, now: datetime, limit: int) -> list[Task]:
-        answers = await those_there(self.shards, lambda shard: shard.overdue(now, limit))
+    async def overdue(self, now: datetime, limit: int, only: TaskStatus | None = None) -> list[Task]:
+        answers = await those_there(self.shards, lambda shard: shard.overdue(now, limit, only))
         tasks = [task for answer in answers.values() for task in answer]
         return sorted(tasks, key=lambda task: (_deadline(task), task.created_at, task.id))[:limit]
+
+    async def count_overdue(
+        self, now: datetime, limit: int, only: TaskStatus, since: datetime | None = None
+    ) -> Mapping[str, int]:
+        answers = await those_there(self.shards, lambda shard: shard.count_overdue(now, limit, only, since))
+        counts: Counter[str] = Counter()
+        for answer in answers.values():
+            for type_, count in answer.items():
+                counts[type_] += min(count, limit - counts.total())
+        return +counts
+
+    async def running_since(self) -> datetime | None:
+        answers = await those_there(self.shards, lambda shard: shard.running_since())
+        return min((since for since in answers.values() if since is not None), default=None)
 
     async def count(self) -> list[Count]:
         counts: Counter[tuple[str, str, TaskStatus]] = Counter()

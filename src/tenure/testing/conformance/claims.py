@@ -103,6 +103,17 @@ async def test_tasks_come_by_priority_then_due_time_then_submit_order_across_typ
     assert "".join(task.input for task in held) == "abcdefghij"
 
 
+async def test_they_do_so_too_when_each_has_a_priority_of_its_own(queue_of_part, part, clock):
+    levels = list(range(-75, 75))
+    for type_, delay, numbers in (("a", 0, levels[::2]), ("b", 0, levels[80:]), ("b", 3600, levels[:80])):
+        await queue_of_part.submit_many([(type_, n, {"priority": n, "delay": delay}) for n in numbers])
+    held: list[int] = []
+    while tasks := await claim(part, 40, types=["a", "b"]):
+        held += [task.input for task in tasks]
+    assert held == sorted([*levels[::2], *levels[80:]], reverse=True)
+    assert (await ask(part, types=["a", "b"])).next_due == clock() + 3600 * SECOND
+
+
 async def test_a_task_that_comes_due_by_a_retry_takes_its_turn_by_that_time(queue, store, clock):
     await queue.submit("greet", "first")
     await fail(store, await claim_one(store))

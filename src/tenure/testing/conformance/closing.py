@@ -25,6 +25,8 @@ CALLS = {
     "get": lambda queue, held: queue.store.get([held.id]),
     "find": lambda queue, _: queue.store.find(Query()),
     "overdue": lambda queue, held: queue.store.overdue(held.created_at, 10),
+    "count_overdue": lambda queue, held: queue.store.count_overdue(held.created_at, 10, TaskStatus.Running),
+    "running_since": lambda queue, _: queue.store.running_since(),
     "count": lambda queue, _: queue.store.count(),
     "prune": lambda queue, held: queue.store.prune({TaskStatus.Completed: held.created_at}, held.created_at, 10),
     "forget": lambda queue, held: queue.store.forget([held], held.created_at),

@@ -46,6 +46,17 @@ async def test_the_same_key_returns_the_same_task(queue, store):
     assert first.idempotency_key == "k"
 
 
+async def test_a_batch_goes_in_order_also_where_one_rests_on_another_and_a_third_on_that(queue, store):
+    batch = [
+        ("write", 1, {"task_id": "mine"}),
+        ("greet", 2, {"task_id": "mine", "idempotency_key": "k"}),
+        ("greet", 2, {"idempotency_key": "k"}),
+    ]
+    answers = await queue.submit_many(batch)
+    assert [(answer.id, answer.created) for answer in answers] == [("mine", True), ("mine", False), ("mine", False)]
+    assert [task.id for task in await everything(store)] == ["mine"]
+
+
 async def test_the_repeat_sees_the_task_as_it_is_now(queue):
     done = await brought_to(queue, "completed", idempotency_key="k")
     again = await queue.submit("greet", {"for": "completed"}, idempotency_key="k")

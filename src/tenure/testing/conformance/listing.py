@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from tenure.errors import InvalidInput
-from tenure.stores.base import Due, Query
-from tenure.task import TaskStatus
+from tenure.stores.base import Due, Query, Renewal
+from tenure.task import Progress, TaskStatus
 from tenure.testing.conformance.steps import (
     LEASE,
     SECOND,
@@ -302,6 +302,60 @@ async def test_stats_agree_with_the_store(queue, store, clock):
     assert stats.unhandled_types == ["greet"]
     await complete(store, running)
     assert (await queue.stats()).oldest_running_seconds is None
+
+
+async def test_the_longest_attempt_is_found_whatever_has_happened_to_it_since(queue, store, clock):
+    assert await store.running_since() is None
+    first = clock()
+    asked, renewed = await brought_to(queue, "running"), await brought_to(queue, "running")
+    clock.advance(SECOND)
+    await brought_to(queue, "running")
+    await store.renew([Renewal(renewed.id, renewed.fence, LEASE, Progress(1, 2))])
+    await queue.cancel(asked.id)
+    assert await store.running_since() == first
+    await complete(store, renewed)
+    assert await store.running_since() == first
+    (asked,) = await store.get([asked.id])
+    await complete(store, asked)
+    assert await store.running_since() == first + SECOND
+
+
+async def test_what_is_overdue_is_found_by_its_status_too(queue, store, clock):
+    held = await brought_to(queue, "running")
+    late = await queue.submit("greet", ttl=LEASE / 2)
+    moment = clock() + LEASE
+    assert ids(await store.overdue(moment, 10)) == [late.id, held.id]
+    assert ids(await store.overdue(moment, 1, TaskStatus.Running)) == [held.id]
+    assert ids(await store.overdue(moment, 10, TaskStatus.Pending)) == [late.id]
+    assert await store.overdue(moment, 10, TaskStatus.Completed) == []
+
+
+async def test_what_is_overdue_is_counted_by_type_and_apart_from_what_was_before(queue, store, clock):
+    start = clock()
+    await brought_to(queue, "running")
+    await queue.submit_many([("greet", None, {"ttl": seconds}) for seconds in (10, 20, 20, 30)])
+    await queue.submit("mail", ttl=20)
+    await queue.submit("mail")
+    soon, later = start + 10 * SECOND, start + 20 * SECOND
+    assert await store.count_overdue(soon, 10, TaskStatus.Pending) == {"greet": 1}
+    assert await store.count_overdue(later, 10, TaskStatus.Pending) == {"greet": 3, "mail": 1}
+    assert await store.count_overdue(later, 10, TaskStatus.Pending, soon) == {"greet": 2, "mail": 1}
+    assert await store.count_overdue(later, 10, TaskStatus.Pending, later) == {}
+    assert sum((await store.count_overdue(later, 2, TaskStatus.Pending, soon)).values()) == 2
+    assert await store.count_overdue(later, 0, TaskStatus.Pending) == {}
+    assert await store.count_overdue(later, 10, TaskStatus.Completed) == {}
+
+
+async def test_what_has_lapsed_is_counted_by_the_lease_as_it_was_renewed(queue, store, clock):
+    lapsing, renewed = await brought_to(queue, "running"), await brought_to(queue, "running")
+    clock.advance(SECOND)
+    await store.renew([Renewal(renewed.id, renewed.fence, LEASE)])
+    end = clock() - SECOND + LEASE
+    assert await store.count_overdue(end - SECOND, 10, TaskStatus.Running) == {}
+    assert await store.count_overdue(end, 10, TaskStatus.Running) == {lapsing.type: 1}
+    assert await store.count_overdue(end + SECOND, 10, TaskStatus.Running) == {lapsing.type: 2}
+    assert await store.count_overdue(end + SECOND, 10, TaskStatus.Running, end) == {renewed.type: 1}
+    assert await store.count_overdue(end, 10, TaskStatus.Pending) == {}
 
 
 async def test_what_is_due_is_told_by_queue_and_type_since_when_the_first_has_been(queue, store, clock):

@@ -24,10 +24,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, rule
 
 from tenure.errors import TenureError
-from tenure.queue import Queue, QueueStats
+from tenure.queue import Queue
 from tenure.stores.base import Note, Query, Renewal, Store, Want
 from tenure.stores.memory import MemoryStore
 from tenure.submission import Submission, build
+from tenure.survey import QueueStats
 from tenure.sweeper import Sweeper
 from tenure.task import ENDED, OPEN, Progress, Task, TaskStatus
 from tenure.testing.checker import check
@@ -274,9 +275,24 @@ class StoreMachine(RuleBasedStateMachine):
     def sweep(self) -> None:
         self.both(lambda store: Sweeper(store).sweep())
 
-    @rule(limit=st.integers(0, 4))
-    def look_for_the_overdue(self, limit: int) -> None:
-        self.both(lambda store: store.overdue(self.clock(), limit))
+    @rule(
+        limit=st.integers(0, 4),
+        only=maybe(st.sampled_from([TaskStatus.Running, TaskStatus.Pending])),
+        ahead=st.sampled_from([0, 20]),
+    )
+    def look_for_the_overdue(self, limit: int, only: TaskStatus | None, ahead: float) -> None:
+        moment = self.clock() + timedelta(seconds=ahead)
+        self.both(lambda store: store.overdue(moment, limit, only))
+
+    @rule(
+        only=st.sampled_from([TaskStatus.Running, TaskStatus.Pending]),
+        since=maybe(st.sampled_from([0, 5])),
+        ahead=st.sampled_from([0, 20]),
+    )
+    def count_the_overdue(self, only: TaskStatus, since: float | None, ahead: float) -> None:
+        now = self.clock()
+        moment = None if since is None else now + timedelta(seconds=since)
+        self.both(lambda store: store.count_overdue(now + timedelta(seconds=ahead), 1000, only, moment))
 
     @rule(status=st.sampled_from(ENDED), age=SECONDS, limit=st.sampled_from([1, 2, 1000]))
     def prune_one_status(self, status: TaskStatus, age: float, limit: int) -> None:

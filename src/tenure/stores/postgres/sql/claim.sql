@@ -1,6 +1,8 @@
 -- claim.sql: take up to $5 due tasks of the queues $2 and types $3 for worker $7, in order, each for $6 microseconds.
 -- The lanes of a worker are the (queue, type, priority) triples with something to run: the search jumps from one to
 -- the next through tasks_runnable and takes only what is due from each, so tasks that cannot run now cost nothing.
+-- It goes down to the $9 first priorities of each queue and type; where there are more, lanes below the first one that may be
+-- missing are left for another claim, and the answer tells that there may be some.
 -- With several lanes, a first look tells how many of the tasks that run next are in each of them.
 -- The end of a pause is compared as text, because a cast would fail on a note that was damaged; one without a legible end goes on.
 -- No backslash finds it: with standard_conforming_strings off, as a role may have it, texts in a statement lose theirs.
@@ -22,12 +24,12 @@ WITH RECURSIVE moment (now, turns, overdue) AS MATERIALIZED (
                 AND expires_at <= coalesce($1::timestamptz, statement_timestamp())
         )
 ),
-lane (queue, type, priority) AS (
+lane (queue, type, priority, level) AS (
     SELECT queues.name, types.name, (
         SELECT priority FROM tenure.tasks
         WHERE status = 'pending' AND NOT blocked AND queue = queues.name AND type = types.name
         ORDER BY priority DESC LIMIT 1
-    )
+    ), 1
     FROM moment, unnest($2::text[]) AS queues (name), unnest($3::text[]) AS types (name)
     WHERE ($8::boolean OR NOT (turns OR overdue)) AND NOT EXISTS (
         SELECT FROM tenure.notes, regexp_match(
@@ -43,26 +45,30 @@ lane (queue, type, priority) AS (
         WHERE status = 'pending' AND NOT blocked AND queue = lane.queue AND type = lane.type
             AND priority < lane.priority
         ORDER BY priority DESC LIMIT 1
-    )
-    FROM lane WHERE lane.priority IS NOT NULL
+    ), lane.level + 1
+    FROM lane WHERE lane.priority IS NOT NULL AND lane.level < $9
+),
+seen (queue, type, priority) AS MATERIALIZED (
+    SELECT queue, type, priority FROM lane
+    WHERE priority >= coalesce((SELECT max(priority) FROM lane WHERE level = $9), priority)
 ),
 lanes (alone) AS (
-    SELECT count(*) = 1 FROM lane WHERE priority IS NOT NULL
+    SELECT count(*) = 1 FROM seen
 ),
 due AS (
-    SELECT lane.queue, lane.type, lane.priority, head.available_at, head.seq
-    FROM lane CROSS JOIN LATERAL (
+    SELECT seen.queue, seen.type, seen.priority, head.available_at, head.seq
+    FROM seen CROSS JOIN LATERAL (
         SELECT available_at, seq FROM tenure.tasks
         WHERE status = 'pending' AND NOT blocked
-            AND queue = lane.queue AND type = lane.type AND priority = lane.priority
+            AND queue = seen.queue AND type = seen.type AND priority = seen.priority
             AND available_at <= coalesce($1::timestamptz, statement_timestamp())
         ORDER BY available_at, seq LIMIT $5
     ) AS head
-    WHERE lane.priority IS NOT NULL AND NOT (SELECT alone FROM lanes)
-    ORDER BY lane.priority DESC, head.available_at, head.seq LIMIT $5
+    WHERE NOT (SELECT alone FROM lanes)
+    ORDER BY seen.priority DESC, head.available_at, head.seq LIMIT $5
 ),
 share AS (
-    SELECT queue, type, priority, $5::bigint AS size FROM lane WHERE priority IS NOT NULL AND (SELECT alone FROM lanes)
+    SELECT queue, type, priority, $5::bigint AS size FROM seen WHERE (SELECT alone FROM lanes)
     UNION ALL
     SELECT queue, type, priority, count(*) AS size FROM due GROUP BY queue, type, priority
 ),
@@ -96,7 +102,7 @@ counted AS (
     FROM (SELECT queue, type, count(*) AS size FROM claimed GROUP BY queue, type) AS lanes,
         (VALUES ('pending', -1), ('running', 1)) AS moved (status, sign)
 )
-SELECT id, record, version, now, turns, overdue, next_due
+SELECT id, record, version, now, turns, overdue, next_due, is_all
 FROM (
     SELECT NULL AS id, NULL AS record, NULL AS version, now, turns, overdue,
         CASE WHEN NOT EXISTS (SELECT FROM claimed) THEN (
@@ -109,9 +115,10 @@ FROM (
             ))
             FROM lane WHERE lane.priority IS NOT NULL
         ) END AS next_due,
+        NOT EXISTS (SELECT FROM lane WHERE level = $9 AND priority IS NOT NULL) AS is_all,
         NULL AS priority, NULL AS available_at, NULL AS seq
     FROM moment
     UNION ALL
-    SELECT id, record, version, NULL, NULL, NULL, NULL, priority, available_at, seq FROM claimed
+    SELECT id, record, version, NULL, NULL, NULL, NULL, NULL, priority, available_at, seq FROM claimed
 ) AS answer
 ORDER BY id IS NOT NULL, priority DESC, available_at, seq
