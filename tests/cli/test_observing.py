@@ -1,5 +1,6 @@
 """`tenure worker` with metrics, log formats and health, as real processes."""
 
+import asyncio
 import json
 import os
 import re
@@ -8,8 +9,13 @@ import socket
 import urllib.error
 import urllib.request
 
+import pexpect
 import pytest
+from prometheus_client import CollectorRegistry
 
+from tenure import Worker, connect
+from tenure.cli.observing import Shown, watched
+from tenure.observe.prometheus import Prometheus
 from tenure.testing.ports import free_port
 
 from .test_worker import finish, start, until  # noqa: F401 - a fixture among them
@@ -91,9 +97,42 @@ def test_log_lines_are_json_on_the_error_stream_if_asked(terminal, queue):
     task = queue.submit("greet", {"name": "Ada"})
     answer = terminal.process("worker", "shop:app", "--burst", "--log-format", "json", "--log-level", "debug")
     lines = [json.loads(line) for line in answer.err.splitlines()]
-    about = [(line["event"], line["attempt"]) for line in lines if line.get("task_id") == task.id]
+    about = [(line["what"], line["attempt"]) for line in lines if line.get("task_id") == task.id]
     assert about == [("claimed", 1), ("completed", 1)]
     assert answer.out == ""
+
+
+TALKS = """
+from tenure import Tenure
+
+app = Tenure(retry=None)
+
+@app.task("talks")
+async def talks(input, context):
+    context.logger.info("one\\nERROR two \\x1b[2J :fire:")
+    context.logger.info("%d", "no number")
+    try:
+        raise ValueError("three \\x1b[2J")
+    except ValueError:
+        context.logger.exception("it broke")
+"""
+
+
+@pytest.mark.parametrize("where", ["in a pipe", "at a terminal"])
+def test_what_a_handler_says_is_one_line_with_its_task_and_moves_no_cursor(terminal, queue, where):
+    (terminal.folder / "talks.py").write_text(TALKS)
+    task = queue.submit("talks")
+    if where == "in a pipe":
+        shown = terminal.process("worker", "talks:app", "--burst").err
+    else:
+        screen = terminal.screen("worker", "talks:app", "--burst", size=(50, 60))
+        screen.expect(pexpect.EOF)
+        shown = screen.before.replace("\r\n", "\n")
+    assert rf"one\nERROR two \x1b[2J :fire: [talks {task.id} attempt 1]" in shown
+    assert f"it broke [talks {task.id} attempt 1]" in shown
+    assert "\nValueError: three \\x1b[2J" in re.sub(r"\x1b\[[\d;]*m", "", shown)
+    assert "\x1b[2J" not in shown
+    assert queue.get(task.id).status == "completed"
 
 
 def test_a_level_hides_what_is_below_it(terminal, queue):
@@ -109,7 +148,7 @@ def test_the_settings_file_can_say_it_too(terminal, queue):
     settings = terminal.folder / "tenure.toml"
     settings.write_text('app = "shop:app"\nlog_format = "json"\nmetrics_port = 0\nprocesses = 2\n')
     err = terminal.process("worker", "--burst").err
-    assert any(json.loads(line).get("event") == "completed" for line in err.splitlines())
+    assert any(json.loads(line).get("what") == "completed" for line in err.splitlines())
     settings.write_text('app = "shop:app"\nlog_format = "yaml"\n')
     assert "log_format" in terminal.process("worker", "--burst", code=2).err
     settings.write_text('app = "shop:app"\ntrace = 3\n')
@@ -182,3 +221,16 @@ def test_systemd_is_told_by_the_worker_or_by_its_supervisor(terminal, queue, sta
             while manager.recv(1000) != b"STOPPING=1":
                 pass
             assert finish(process)[0] == 0
+
+
+async def test_an_application_s_own_registry_is_what_a_worker_serves():
+    own = Prometheus(CollectorRegistry())
+    async with connect("memory://") as queue:
+        worker = Worker(queue.observe(own))
+        worker.task("greet")(lambda _: None)
+        port = free_port()
+        async with watched(worker, Shown(metrics=f"127.0.0.1:{port}"), supervised=False):
+            await queue.submit("greet")
+            await worker.run(until_idle=True)
+            _, text = await asyncio.to_thread(get, port, "/metrics")
+    assert sample(text, "tenure_tasks_completed_total") == 1

@@ -97,10 +97,14 @@ def test_settings_of_the_file_reach_the_worker(terminal, queue):
     assert [queue.get(task.id).status.value for task in (here, there)] == ["pending", "completed"]
 
 
+def test_a_list_of_queues_that_names_none_is_refused(terminal):
+    assert "--queues ',' names no queue" in terminal("worker", "shop:app", "--queues", ",", code=2).err
+
+
 def test_options_stand_before_the_application_s_own(terminal, queue, start):
     queue.submit("lasts", {"seconds": 600}, queue="mail")
     process = start(
-        "worker", "shop:app", "--queues", "mail,other", "--concurrency", "7", "--lease", "90s", "--grace", "0s"
+        "worker", "shop:app", "--queues", "mail, other,", "--concurrency", "7", "--lease", "90s", "--grace", "0s"
     )
     task = until(lambda: queue.list("running").tasks)[0]
     assert 80 < (task.lease_expires_at - task.started_at).total_seconds() <= 91

@@ -6,15 +6,17 @@ import re
 import subprocess
 from pathlib import Path
 
+import msgspec
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from debian import environment, program
-from tenure import Worker
+from tenure import Worker, connect
 from tenure.observe import alerts, dashboard
 from tenure.observe.alerts import ALERTS, State
 from tenure.observe.figures import Figures, Flow, flow, look
 from tenure.observe.prometheus import Prometheus
+from tenure.testing import FakeClock
 
 CALM = Figures(
     depth={"default": {"pending": 10, "running": 2}},
@@ -61,6 +63,19 @@ def test_the_command_prints_them(capsys):
     assert capsys.readouterr().out == alerts.rules()
     assert invoke(["doctor", "--dashboard"]) == 0
     assert json.loads(capsys.readouterr().out) == dashboard.dashboard()
+
+
+@pytest.mark.parametrize("what", ["--rules", "--dashboard"])
+def test_the_command_prints_them_for_metrics_of_another_prefix(capsys, what):
+    from tenure.cli.program import invoke
+
+    assert invoke(["doctor", what]) == 0
+    usual = capsys.readouterr().out
+    assert invoke(["doctor", what, "--prefix", "billing"]) == 0
+    printed = capsys.readouterr().out
+    assert (printed.count("billing_"), printed.count("tenure_")) == (usual.count("tenure_"), 0)
+    assert invoke(["doctor", what, "--prefix", "9 lives"]) == 2
+    assert "'9 lives' cannot begin the name of a metric" in capsys.readouterr().err
 
 
 def test_prometheus_accepts_the_rules():
@@ -200,7 +215,25 @@ async def test_the_doctor_s_figures_come_from_the_queue(queue):
     assert {alert.name for alert in ALERTS if alert.look(state).firing} == {"failures"}
     await queue.submit_many([("greet", number) for number in range(200)])
     state = State(await look(queue), await flow(queue))
-    assert {alert.name for alert in ALERTS if alert.look(state).firing} == {"failures", "growth", "workers"}
+    assert {alert.name for alert in ALERTS if alert.look(state).firing} == {"failures", "workers"}
+    later = State(msgspec.structs.replace(state.figures, oldest_pending=61.0), state.flow)
+    assert {alert.name for alert in ALERTS if alert.look(later).firing} == {"failures", "growth", "workers"}
+
+
+async def test_the_share_that_fails_is_told_right_beside_more_ends_than_are_looked_at():
+    clock = FakeClock()
+    async with connect("memory://", clock=clock) as queue:
+        worker = Worker(queue, retry=None, concurrency=1)
+
+        @worker.task("job")
+        async def job(number):
+            clock.advance(0.01)
+            if number % 10 == 0:
+                raise ValueError
+
+        await queue.submit_many([("job", number) for number in range(2000)])
+        await worker.run(until_idle=True)
+        assert (await flow(queue)).dead_share == pytest.approx(0.1, abs=0.01)
 
 
 async def test_tasks_for_another_day_are_no_backlog_and_miss_no_worker_yet(queue):

@@ -3,6 +3,8 @@
 import asyncio
 import contextlib
 import logging
+import re
+import threading
 from datetime import timedelta
 
 import pytest
@@ -13,10 +15,12 @@ from tenure import (
     RescheduleError,
     RetryPolicy,
     StoreUnavailable,
+    Tenure,
     Worker,
     connect,
     lifecycle,
 )
+from tenure.observe.complaints import Complaints
 from tenure.observe.events import Completed, Failed, Lapsed, Subscriber
 from tenure.queue import Queue
 from tenure.stores.base import Change, Want
@@ -42,6 +46,53 @@ async def test_a_task_is_submitted_claimed_and_completed(observed, listener):
     assert {event.task.id for event in listener.events} == {task.id}
     assert listener.events[-1].task.output == "hello"
     assert listener.events[-1].seconds >= 0
+
+
+class Waiting(Subscriber):
+    async def happened(self, events): ...
+
+
+@pytest.mark.parametrize(
+    ("subscriber", "words"),
+    [
+        (Subscriber, "write an object of it: Subscriber()"),
+        (print, "is no subscriber"),
+        (Waiting(), "Waiting.happened is a coroutine"),
+    ],
+)
+async def test_what_would_hear_nothing_is_refused_and_changes_nothing(queue, listener, subscriber, words):
+    app = Tenure("memory://")
+    for observe in (queue.observe, app.observe):
+        with pytest.raises(InvalidInput, match=re.escape(words)):
+            observe(listener, subscriber)
+    assert queue.events.subscribers == ()
+    await queue.submit("greet")
+    assert listener.events == []
+
+
+async def test_the_first_look_of_a_worker_sees_it(queue, monkeypatch):
+    worker, begun, seen = Worker(queue), threading.Event(), []
+    put_note = MemoryStore.put_note
+
+    class Looking(Subscriber):
+        async def look(self, queue):
+            seen.append(len(await queue.workers()))
+
+    async def late(store, note, **how):
+        await asyncio.to_thread(begun.wait, 60)
+        return await put_note(store, note, **how)
+
+    @worker.task("greet")
+    async def greet(input):
+        begun.set()
+        while not seen:
+            await asyncio.sleep(0)
+
+    monkeypatch.setattr(MemoryStore, "put_note", late)
+    await queue.observe(Looking()).submit("greet")
+    async with asyncio.timeout(60):
+        await worker.run(until_idle=True)
+    assert seen[0] == 1
 
 
 async def test_what_happens_at_once_is_told_together(observed, listener):
@@ -241,6 +292,34 @@ async def test_a_subscriber_that_fails_harms_nobody(queue, listener, caplog):
         await worker.run(until_idle=True)
     assert listener.names == ["Submitted", "Claimed", "Completed"]
     assert "failed" in caplog.text
+
+
+async def test_what_fails_with_every_event_is_told_once_a_minute(queue, caplog):
+    class Broken(Subscriber):
+        def happened(self, events):
+            raise {"divides": ZeroDivisionError, "looks": KeyError}[events[0].task.type]
+
+        def attempt_begins(self, context):
+            raise ZeroDivisionError
+
+    now = 0.0
+    queue.events.complaints = Complaints(lambda: now)
+    queue.observe(Broken())
+
+    async def told(*types):
+        caplog.clear()
+        for type_ in types:
+            await queue.submit(type_)
+            await asyncio.sleep(0)
+        return [(record.exc_info[0], record.getMessage().partition(" failed")[2]) for record in caplog.records]
+
+    assert await told("divides", "divides", "divides") == [(ZeroDivisionError, "")]
+    assert await told("divides", "looks", "looks") == [(KeyError, "")]
+    now = 60.0
+    assert await told("divides", "divides") == [(ZeroDivisionError, ", as it did 3 times since it was last told")]
+    for _ in range(2):
+        queue.events.attempt_begins(None)
+    assert len(caplog.records) == 2
 
 
 async def test_with_nobody_listening_no_event_is_made(queue, monkeypatch):

@@ -10,6 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tenure import InvalidInput, PermanentError, RescheduleError, RetryPolicy, Worker, connect
 from tenure.cli.observing import Shown, observe
+from tenure.observe.figures import look
 from tenure.observe.logging import Logging
 from tenure.observe.prometheus import DURATIONS, TTLS, WAITS, Prometheus, observe_all
 from tenure.queue import Queue
@@ -229,6 +230,18 @@ async def test_gauges_show_what_is_about_to_expire_what_is_old_and_who_is_there(
         clock.advance(60)
         await queue.events.look(queue)
         assert value(registry, "tasks_near_expiration", task_type="mail") == 0
+
+
+async def test_what_is_about_to_expire_and_what_has_lapsed_is_counted_without_reading_records(registry):
+    clock = FakeClock()
+    queue = Queue(FaultyStore(MemoryStore(clock), plan=[Fault("overdue", "before")])).observe(Prometheus(registry))
+    await queue.submit_many([("mail", None, {"ttl": 50}), ("long", None)])
+    await queue.store.claim(Want("w1", ("default",), {"long": 1}, 1, timedelta(seconds=15)))
+    clock.advance(20)
+    assert (await look(queue)).lapsed == 1
+    await queue.events.look(queue)
+    assert value(registry, "tasks_near_expiration", task_type="mail") == 1
+    await queue.close()
 
 
 async def test_the_longest_waiting_task_is_found_behind_many_that_were_submitted_before_it(registry):

@@ -23,6 +23,7 @@ from tenure import IdempotencyConflict, InvalidInput, RetryPolicy, Worker, conne
 from tenure.observe.tracing import Tracing
 from tenure.queue import Queue
 from tenure.stores.memory import MemoryStore
+from tenure.submission import HEADERS_LIMIT
 
 
 @pytest.fixture
@@ -350,16 +351,30 @@ def _produce_elsewhere(url, endpoint):
     subprocess.run([sys.executable, "-c", PRODUCER, url, endpoint], check=True, timeout=60)
 
 
-async def test_a_task_without_a_trace_begins_one_of_its_own(queue, exporter, provider):
-    """Also when it is started by the end of another attempt."""
+@pytest.mark.parametrize("headers", [{}, {"traceparent": "none"}, {"traceparent": "00-0-0-0"}])
+async def test_a_task_without_a_trace_begins_one_of_its_own(queue, exporter, provider, headers):
+    """Also when it is started by the end of another attempt, and when what it carries is no trace."""
     worker = Worker(queue, concurrency=1)
     worker.task("greet")(lambda _: None)
-    await queue.submit_many([("greet", number) for number in range(5)])
+    await queue.submit_many([("greet", number) for number in range(5)], headers=headers)
     queue.observe(Tracing(provider))
     await worker.run(until_idle=True)
     spans = exporter.get_finished_spans()
     assert [span.parent for span in spans] == [None] * 5
     assert len({span.context.trace_id for span in spans}) == 5
+
+
+@pytest.mark.parametrize(
+    ("own", "carried"), [(HEADERS_LIMIT - 10, set()), (9_000, {"traceparent"}), (1_000, {"traceparent", "baggage"})]
+)
+async def test_a_trace_makes_no_submit_too_large(traced, own, carried):
+    """What has no room beside the producer's own headers is left out, the baggage first."""
+    token = current.attach(baggage.set_baggage("a", "x" * 4_000, baggage.set_baggage("b", "x" * 4_000)))
+    try:
+        task = await traced.submit("greet", headers={"own": "x" * own})
+    finally:
+        current.detach(token)
+    assert set(task.headers) == {"own", *carried}
 
 
 def current_span():

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 
 import typer
 
 from tenure.cli.command import Session, command
-from tenure.cli.errors import REFUSED
+from tenure.cli.errors import REFUSED, WrongUsage
 
 app = typer.Typer()
 
+_PREFIX = re.compile("[a-zA-Z_][a-zA-Z0-9_]*")
 SIGNS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "problem": ("✗", "bold red")}
 
 
@@ -19,6 +21,9 @@ async def doctor(
     session: Session,
     rules: Annotated[bool, typer.Option("--rules", help="Only print the same alerts as rules for Prometheus.")] = False,
     dashboard: Annotated[bool, typer.Option("--dashboard", help="Only print a dashboard for Grafana.")] = False,
+    prefix: Annotated[
+        str, typer.Option(help="Of the metrics, as in Prometheus(prefix=…); for rules and dashboard.")
+    ] = "tenure",
 ) -> int:
     """Check the store's guarantees by trying them, and the queue's health.
 
@@ -31,7 +36,10 @@ async def doctor(
         from tenure.observe import alerts
         from tenure.observe import dashboard as grafana
 
-        session.out.say((alerts.FILE if rules else grafana.FILE).read_text().rstrip())
+        if not _PREFIX.fullmatch(prefix):
+            msg = f"--prefix {prefix!r} cannot begin the name of a metric. Use letters, digits and underscores."
+            raise WrongUsage(msg)
+        session.out.say((alerts.rules(prefix) if rules else grafana.text(prefix)).rstrip())
         return 0
     from tenure import __version__
     from tenure.doctor import Finding, examine

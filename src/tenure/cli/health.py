@@ -14,7 +14,8 @@ from tenure.cli.words import age, at, duration_option, relative
 
 if TYPE_CHECKING:
     from tenure.cli.output import Output
-    from tenure.queue import Queue, QueueStats
+    from tenure.queue import Queue
+    from tenure.survey import QueueStats
 
 app = typer.Typer()
 

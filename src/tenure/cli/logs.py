@@ -42,20 +42,21 @@ def set_up_logging(
 
     With `--json` they go to where the answers go.
     """
+    from tenure.observe.logging import JsonHandler, TextLines
+
     console = None
     handler: logging.Handler
     if out.as_json or style == LogFormat.json:
-        from tenure.observe.logging import JsonHandler
-
         handler = JsonHandler(sys.stdout if out.as_json else sys.stderr)
     elif out.at_terminal and sys.stderr.isatty():
         from rich.console import Console
 
         console = Console(stderr=True, highlight=False, soft_wrap=True)
         handler = _ConsoleHandler(console)
+        handler.setFormatter(TextLines("%(asctime)s %(message)s", "%H:%M:%S"))
     else:
         handler = logging.StreamHandler()
-        handler.setFormatter(logging.Formatter(FORMAT))
+        handler.setFormatter(TextLines(FORMAT))
     root = logging.getLogger()
     root.addHandler(handler)
     root.setLevel((level or (LogLevel.debug if verbose else LogLevel.info)).upper())
@@ -69,7 +70,10 @@ class _ConsoleHandler(logging.Handler):
     def __init__(self, console: Console) -> None:
         super().__init__()
         self._console = console
-        self.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S"))
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._console.print(self.format(record), style=self.STYLES.get(record.levelname, ""), markup=False)
+        style = self.STYLES.get(record.levelname, "")
+        try:
+            self._console.print(self.format(record), style=style, markup=False, emoji=False)
+        except Exception:
+            self.handleError(record)

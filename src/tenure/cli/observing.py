@@ -107,11 +107,12 @@ async def watched(worker: Worker, shown: Shown, *, supervised: bool) -> AsyncIte
         reports.append(Note(Path(os.environ[SHARED])))
     with contextlib.ExitStack() as stack:
         if shown.metrics and not supervised:
-            from prometheus_client import REGISTRY
-
+            from tenure.observe.prometheus import Prometheus
             from tenure.observe.server import Server
 
-            server = stack.enter_context(Server(shown.metrics, REGISTRY, health))
+            # The application may have subscribed its own, with a registry of its own.
+            (registry, *_) = (each.registry for each in worker.queue.events.subscribers if isinstance(each, Prometheus))
+            server = stack.enter_context(Server(shown.metrics, registry, health))
             log.info("metrics and health on port %d", server.port)
         stack.enter_context(_said(systemd))
         stack.enter_context(Watchdog(health, *reports))

@@ -197,7 +197,7 @@ def _settings(
 ) -> dict[str, Any]:
     """What the command line or the settings file say; the application decides the rest."""
     file = session.settings
-    names = [name.strip() for name in queues.split(",")] if queues else file["queues"].value
+    names = _listed(queues) if queues else file["queues"].value
     lease = lease or _duration(file["lease"].value)
     grace = grace if grace is not None else _duration(file["grace"].value)
     given = {
@@ -207,6 +207,14 @@ def _settings(
         "grace": None if grace is None else grace.total_seconds(),
     }
     return {name: value for name, value in given.items() if value is not None}
+
+
+def _listed(queues: str) -> list[str]:
+    names = [name for part in queues.split(",") if (name := part.strip())]
+    if not names:
+        msg = f"--queues {queues!r} names no queue. Write mail,default."
+        raise WrongUsage(msg)
+    return names
 
 
 def _chosen(name: str, value: str | None, words: type[StrEnum]) -> str | None:

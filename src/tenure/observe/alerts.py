@@ -22,6 +22,7 @@ GROWING = 100
 FAILED_SHARE = 0.05
 LEASES = 2
 WAITS_LONG = 600
+WAITS = 60
 NEAR = 100
 
 
@@ -81,7 +82,8 @@ def _depth(state: State) -> Look:
 def _growth(state: State) -> Look:
     flow, pending = state.flow, state.figures.count(TaskStatus.Pending)
     text = f"{flow.submitted:,.3g} tasks/s came in lately, {flow.ended:,.3g} tasks/s ended"
-    return Look(state.figures.oldest_pending > 0 and pending > GROWING and flow.submitted > flow.ended, text)
+    # What has just been submitted is no trend.
+    return Look(state.figures.oldest_pending > WAITS and pending > GROWING and flow.submitted > flow.ended, text)
 
 
 def _waiting(state: State) -> Look:
@@ -191,25 +193,27 @@ STORE = (
 """The doctor finds this out by trying, before it asks anything."""
 
 
-def rules() -> str:
-    """The rule file of Prometheus. JSON's texts are YAML's, too."""
-    return "\n".join(_lines()) + "\n"
+def rules(prefix: str = "tenure") -> str:
+    """The rule file of Prometheus, for metrics with this prefix. JSON's texts are YAML's, too."""
+    return "\n".join(_lines(prefix)) + "\n"
 
 
-def _lines() -> Iterator[str]:
+def _lines(prefix: str) -> Iterator[str]:
     yield "# Written by python -m tenure.observe.alerts; tenure doctor evaluates the same rules."
     yield "groups:"
-    yield "  - name: tenure"
+    yield f"  - name: {prefix}"
     yield "    rules:"
     for alert in ALERTS:
         severity = "page" if alert.page else "warning"
-        yield from _rule(alert.alert, alert.summary, alert.expression, alert.lasts, alert.action, severity)
-    yield from _rule(*STORE, "page")
+        yield from _rule(prefix, alert.alert, alert.summary, alert.expression, alert.lasts, alert.action, severity)
+    yield from _rule(prefix, *STORE, "page")
 
 
-def _rule(name: str, summary: str, expression: str, lasts: str, action: str, severity: str) -> Iterator[str]:
+def _rule(
+    prefix: str, name: str, summary: str, expression: str, lasts: str, action: str, severity: str
+) -> Iterator[str]:
     yield f"      - alert: {name}"
-    yield f"        expr: {json.dumps(expression)}"
+    yield f"        expr: {json.dumps(expression.replace('tenure_', f'{prefix}_'))}"
     yield f"        for: {lasts}"
     yield "        labels:"
     yield f"          severity: {severity}"

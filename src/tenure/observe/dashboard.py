@@ -49,11 +49,11 @@ PANELS = (
 )  # fmt: skip
 
 
-def dashboard() -> dict[str, Any]:
-    """As Grafana imports it."""
+def dashboard(prefix: str = "tenure") -> dict[str, Any]:
+    """As Grafana imports it, for metrics with this prefix."""
     return {
-        "title": "Tenure",
-        "uid": "tenure",
+        "title": prefix.capitalize(),
+        "uid": prefix,
         "tags": ["tenure"],
         "schemaVersion": 39,
         "editable": True,
@@ -62,11 +62,11 @@ def dashboard() -> dict[str, Any]:
         "templating": {
             "list": [{"name": "source", "type": "datasource", "query": "prometheus", "label": "Prometheus"}]
         },
-        "panels": [_panel(number, panel) for number, panel in enumerate(PANELS)],
+        "panels": [_panel(number, panel, prefix) for number, panel in enumerate(PANELS)],
     }
 
 
-def _panel(number: int, panel: Panel) -> dict[str, Any]:
+def _panel(number: int, panel: Panel, prefix: str) -> dict[str, Any]:
     row, column = divmod(number, 2)
     return {
         "id": number + 1,
@@ -78,15 +78,20 @@ def _panel(number: int, panel: Panel) -> dict[str, Any]:
         "fieldConfig": {"defaults": {"unit": panel.unit, "min": 0}, "overrides": []},
         "options": {"legend": {"displayMode": "list", "placement": "bottom"}, "tooltip": {"mode": "multi"}},
         "targets": [
-            {"refId": chr(ord("A") + index), "datasource": SOURCE, "expr": expression, "legendFormat": legend}
+            {
+                "refId": chr(ord("A") + index),
+                "datasource": SOURCE,
+                "expr": expression.replace("tenure_", f"{prefix}_"),
+                "legendFormat": legend,
+            }
             for index, (expression, legend) in enumerate(panel.lines)
         ],
     }
 
 
-def text() -> str:
+def text(prefix: str = "tenure") -> str:
     """The file."""
-    return json.dumps(dashboard(), indent=1) + "\n"
+    return json.dumps(dashboard(prefix), indent=1) + "\n"
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 import logging
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
@@ -18,9 +19,11 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import msgspec
 
-from tenure.errors import TenureError
+from tenure.errors import InvalidInput, TenureError
 from tenure.lifecycle import LAPSED
+from tenure.observe.complaints import Complaints
 from tenure.observe.doubts import Doubts
+from tenure.observe.rounds import Rounds
 from tenure.task import Task, TaskStatus
 
 if TYPE_CHECKING:
@@ -208,6 +211,19 @@ class Subscriber:
         """The queue is about to be closed, and all was told: let go of what is still on its way, within some seconds."""
 
 
+def check_subscriber(subscriber: object) -> None:
+    """Refuse what would not hear anything, before anybody counts on it."""
+    if isinstance(subscriber, type):
+        msg = f"{subscriber.__qualname__} is a class; write an object of it: {subscriber.__name__}()."
+        raise InvalidInput(msg)
+    if not isinstance(subscriber, Subscriber):
+        msg = f"{subscriber!r} is no subscriber. Derive its class from tenure.observe.Subscriber."
+        raise InvalidInput(msg)
+    if inspect.iscoroutinefunction(subscriber.happened):
+        msg = f"{type(subscriber).__qualname__}.happened is a coroutine, which nobody would wait for. Write a plain method, and be quick in it."
+        raise InvalidInput(msg)
+
+
 class Events:
     """The stream of one queue."""
 
@@ -218,6 +234,8 @@ class Events:
         self.submit_watchers: tuple[Subscriber, ...] = ()
         self.store_watchers: tuple[Subscriber, ...] = ()
         self.doubts = Doubts()
+        self.complaints = Complaints()
+        self._rounds = Rounds()
         self._waiting: list[TaskEvent] = []
 
     def subscribe(self, subscriber: Subscriber) -> None:
@@ -262,8 +280,8 @@ class Events:
             try:
                 if (end := watcher.attempt_begins(context)) is not None:
                     ends.append(end)
-            except Exception:
-                log.exception("%r failed", watcher)
+            except Exception as error:
+                self.complaints.add(watcher.attempt_begins, error)
         return ends
 
     @contextlib.contextmanager
@@ -275,8 +293,8 @@ class Events:
             try:
                 context = watcher.submitting(options, types, tasks)
                 context.__enter__()
-            except Exception:
-                log.exception("%r failed", watcher)
+            except Exception as error:
+                self.complaints.add(watcher.submitting, error)
             else:
                 around.append(context)
         try:
@@ -303,22 +321,36 @@ class Events:
         """Call a subscriber. What it raises is its own trouble."""
         try:
             method(*arguments)
-        except Exception:
-            log.exception("%r failed", method)
+        except Exception as error:
+            self.complaints.add(method, error)
 
     def store_called(self, operation: str, seconds: float, outcome: Outcome) -> None:
         """Tell how long a call of the store took."""
         for watcher in self.store_watchers:
             self.tell(watcher.store_called, operation, seconds, outcome)
 
-    def in_doubt(self, tasks: Iterable[Task]) -> None:
+    def in_doubt(self, tasks: Iterable[Task], store: Store) -> None:
         """These were sent to the store, and nobody knows yet whether they are there."""
         if self.listeners:
             self.doubts.add(tasks)
+            if self.doubts:
+                self._rounds.begin(lambda: self._look_after_doubts(store))
 
     async def resolve(self, store: Store) -> None:
-        """Tell of changes whose answers were lost, where the store shows that they took effect."""
-        self.happened(await self.doubts.resolved(store))
+        """Tell of changes whose answers were lost, where the store shows that they took effect. Each is asked for once."""
+        for piece in self.doubts.pieces():
+            self.happened(await self.doubts.shown(piece, store))
+
+    async def _look_after_doubts(self, store: Store) -> bool | None:
+        """Whether most have been resolved, so that it is worth while to look again soon; None when there is no need to."""
+        before = len(self.doubts)
+        try:
+            store.check()
+        except TenureError:
+            # It never will answer here.
+            return None
+        await self._looked(self.resolve, store)
+        return len(self.doubts) * 2 <= before if self.doubts else None
 
     async def look(self, queue: Any) -> None:
         """Let the subscribers ask what they want to know, and settle what is in doubt."""
@@ -343,11 +375,12 @@ class Events:
 
     async def finish(self, store: Store) -> None:
         """The queue is about to be closed: tell the rest."""
+        await self._rounds.end()
         with contextlib.suppress(TenureError):
             await self.resolve(store)
         self.flush()
         for subscriber in self.that_override("finish"):
             try:
                 await subscriber.finish()
-            except Exception:
-                log.exception("%r failed", subscriber)
+            except Exception as error:
+                self.complaints.add(subscriber.finish, error)

@@ -1,14 +1,14 @@
 """Log lines: one for each change of a task's state, with its ids as fields, through the standard library.
 
-A failed attempt, and one whose claim was lost, are told by the worker itself, whether anybody subscribed or not. The fields stand on the record
-(`extra`), so every formatter sees them: `JsonLines` here, or structlog's with `ExtraAdder`.
+A failed attempt, one whose lease has lapsed, and one whose claim was lost are told by whoever finds out, whether anybody subscribed or not. The
+fields stand on the record (`extra`), so every formatter sees them: `JsonLines` here, or structlog's with `ExtraAdder`, whose `event` is the message.
 """
 
 from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
@@ -29,10 +29,13 @@ from tenure.observe.events import (
     Submitted,
     Subscriber,
     TaskEvent,
+    latest,
 )
 from tenure.task import Task, TaskStatus
 
 _log = logging.getLogger("tenure.events")
+TASKS = "tenure.task"
+"""The logger of what handlers say."""
 
 LEVELS: dict[type[TaskEvent], int] = {
     Submitted: logging.DEBUG,
@@ -45,7 +48,6 @@ LEVELS: dict[type[TaskEvent], int] = {
     Cancelled: logging.INFO,
     Requeued: logging.INFO,
     Expired: logging.WARNING,
-    Lapsed: logging.WARNING,
 }
 
 _WORDS: dict[type[TaskEvent], str] = {
@@ -59,7 +61,6 @@ _WORDS: dict[type[TaskEvent], str] = {
     Cancelled: "was cancelled",
     Requeued: "was put back",
     Expired: "expired",
-    Lapsed: "lapsed",
 }
 
 
@@ -67,11 +68,11 @@ _SAID = {
     kind: (logging.getLevelName(level).lower(), kind.__name__.lower(), f"task {_WORDS[kind]}")
     for kind, level in LEVELS.items()
 }
-"""What the lines of a kind have in common: level, name of the event, message. The ids are fields beside it: a sentence would only repeat them."""
+"""What the lines of a kind have in common: level, what happened, message. The ids are fields beside it: a sentence would only repeat them."""
 _STATUS = {status: status.value for status in TaskStatus}
 """As plain text, which is written faster than a member of an enumeration."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-FIELDS = ("event", "task_id", "task_type", "queue", "attempt", "status", "worker_id", "seconds", "why")
+FIELDS = ("what", "task_id", "task_type", "queue", "attempt", "status", "worker_id", "seconds", "why")
 
 
 class Line(msgspec.Struct, omit_defaults=True, gc=False):
@@ -81,7 +82,7 @@ class Line(msgspec.Struct, omit_defaults=True, gc=False):
     level: str
     logger: str
     message: str
-    event: str
+    what: str
     task_id: str
     task_type: str
     queue: str
@@ -122,15 +123,24 @@ class Logging(Subscriber):
         task = event.task
         last = task.history[-1]
         level, name, message = _SAID[type(event)]
-        seconds = None
-        if isinstance(event, Completed):
-            seconds = event.seconds
-        elif isinstance(event, Lapsed) and event.dead:
-            level = "error"
+        if type(event) is Completed:
+            attempt, seconds = last.attempt, event.seconds
+        else:
+            attempt, seconds = attempt_of(task), None
         return Line(
             now, level, self._logger.name, message, name, task.id, task.type, task.queue,
-            last.attempt, _STATUS[task.status], last.worker, seconds, last.why,
+            attempt, _STATUS[task.status], last.worker, seconds, last.why,
         )  # fmt: skip
+
+
+def attempt_of(task: Task) -> int:
+    """The attempt in which something happened last. One that was given back is counted no more, and yet it ran."""
+    last = task.history[-1]
+    if last.worker is not None:
+        for event in reversed(task.history):
+            if event.what == "claimed":
+                return event.attempt
+    return last.attempt
 
 
 def about(task: Task) -> dict[str, Any]:
@@ -140,7 +150,7 @@ def about(task: Task) -> dict[str, Any]:
         "task_id": task.id,
         "task_type": task.type,
         "queue": task.queue,
-        "attempt": last.attempt,
+        "attempt": attempt_of(task),
         "worker_id": last.worker,
         "status": task.status.value,
     }
@@ -150,7 +160,7 @@ def sentence(task: Task, words: str) -> str:
     """A line for people: which task, what happened, in which attempt, on which worker, and why."""
     last = task.history[-1]
     where = f" on {last.worker}" if last.worker else ""
-    which = f" in attempt {last.attempt}" if last.attempt else ""
+    which = f" in attempt {attempt}" if (attempt := attempt_of(task)) else ""
     why = f": {last.why}" if last.why and last.number > 1 else ""
     return one_line(f"task {task.id} ({task.type}) {words}{which}{where}{why}")
 
@@ -168,13 +178,41 @@ def _escape(found: re.Match[str]) -> str:
     return found[0].encode("unicode_escape").decode()
 
 
+class TextLines(logging.Formatter):
+    """For people: one line for each record, with the task whose handler says it. Only a traceback has lines of its own."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: D102, N802 - as the base says
+        line = super().formatMessage(record)
+        if record.name == TASKS and hasattr(record, "task_id"):
+            line += " [{task_type} {task_id} attempt {attempt}]".format_map(vars(record))
+        return one_line(line)
+
+    def formatException(self, ei: Any) -> str:  # noqa: D102, N802 - as the base says
+        return _lines(super().formatException(ei))
+
+    def formatStack(self, stack_info: str) -> str:  # noqa: D102, N802 - as the base says
+        return _lines(super().formatStack(stack_info))
+
+
+def _lines(text: str) -> str:
+    """The text with its line breaks as they are, and what else it may do to a terminal as escapes."""
+    return "\n".join(map(one_line, text.split("\n")))
+
+
 def tell_failure(failed: Failed) -> None:
     """The line of a failed attempt: a warning while it is tried again, an error when the task is dead."""
-    task = failed.task
+    task, what = failed.task, type(failed).__name__.lower()
     level = logging.ERROR if failed.dead else logging.WARNING
-    text = f"{sentence(task, 'failed')}; now {task.status.value}"
-    fields = {"event": "failed", "reason": failed.reason, "seconds": failed.seconds, "why": task.history[-1].why}
+    text = f"{sentence(task, what)}; now {task.status.value}"
+    fields = {"what": what, "reason": failed.reason, "seconds": failed.seconds, "why": task.history[-1].why}
     _log.log(level, "%s", text, extra={**about(task), **fields})
+
+
+def tell_lapses(tasks: Iterable[Task]) -> None:
+    """The lines of those among them whose lease has lapsed: nobody else is there to tell how that attempt ended."""
+    for task in tasks:
+        if isinstance(event := latest(task), Lapsed):
+            tell_failure(event)
 
 
 def _only_json(logger: logging.Logger | None) -> JsonHandler | None:
@@ -191,7 +229,7 @@ def _only_json(logger: logging.Logger | None) -> JsonHandler | None:
     return found
 
 
-_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "at", "level", "logger"}
 _encoder = msgspec.json.Encoder(enc_hook=str)
 _encode, _encode_lines = _encoder.encode, _encoder.encode_lines
 
@@ -210,7 +248,33 @@ class JsonLines(logging.Formatter):
         line |= {name: value for name, value in own if name not in _STANDARD and value is not None}
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
-        return _encode(line).decode()
+        if record.stack_info:
+            line["stack"] = self.formatStack(record.stack_info)
+        try:
+            return _encode(line).decode()
+        except Exception:
+            return _encode({_unicode(str(name)): _writable(value) for name, value in line.items()}).decode()
+
+
+def _writable(value: Any) -> Any:
+    """The value if it can stand in JSON, or words for it: one field must not cost the line."""
+    try:
+        _encode(value)
+    except Exception:
+        return _unicode(value if isinstance(value, str) else _words(value))
+    return value
+
+
+def _words(value: object) -> str:
+    try:
+        return repr(value)
+    except Exception:
+        return f"({type(value).__name__}, which cannot be shown)"
+
+
+def _unicode(text: str) -> str:
+    """A file name may hold bytes that are no Unicode."""
+    return text.encode(errors="backslashreplace").decode()
 
 
 class JsonHandler(logging.StreamHandler[TextIO]):

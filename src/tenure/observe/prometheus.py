@@ -181,6 +181,7 @@ class Prometheus(Subscriber):
         max_names: int = 200,
         max_pairs: int = 1000,
     ) -> None:
+        self.registry = registry
         made = _made.setdefault(registry, {})
         if prefix not in made:
             made[prefix] = Metrics(registry, prefix)

@@ -12,7 +12,7 @@ from tenure.stores.base import Store
 from tenure.task import Task
 
 OPERATIONS = (
-    "insert", "insert_within", "claim", "swap", "renew", "get", "find", "overdue", "count", "due", "prune", "forget",
+    "insert", "insert_within", "claim", "swap", "renew", "get", "find", "overdue", "count_overdue", "running_since", "count", "due", "prune", "forget",
     "dump", "restore", "reserved", "put_note", "notes", "begin",
 )  # fmt: skip
 """What is a request. Asking for the time or waiting for news is none."""

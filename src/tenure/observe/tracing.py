@@ -17,6 +17,7 @@ from typing import Any
 from tenure.errors import MissingExtra, RescheduleError
 from tenure.observe.events import Execution, Interrupted, OnEnd, Subscriber
 from tenure.observe.redaction import SECRETS, Redaction
+from tenure.submission import HEADERS_LIMIT
 from tenure.task import Task
 
 try:
@@ -32,6 +33,8 @@ SYSTEM = "tenure"
 PARENT = "traceparent"
 UNSAMPLED = frozenset("02468ace")
 """The lowest bit of the flags, which end the header, says whether the trace is sampled."""
+LENGTH = 55
+"""Of such a header, in the version that there is."""
 
 
 _NOTHING = Context()
@@ -46,7 +49,6 @@ class Tracing(Subscriber):
     def __init__(self, provider: TracerProvider | None = None, *, redact: Iterable[str] = SECRETS) -> None:
         self._tracer = trace.get_tracer("tenure", tracer_provider=provider)
         self._redacted = Redaction(redact)
-        self._unsampled = _unsampled({})
 
     @contextlib.contextmanager
     def submitting(self, options: dict[str, Any], types: Sequence[str], tasks: Sequence[Task]) -> Iterator[None]:
@@ -75,7 +77,7 @@ class Tracing(Subscriber):
             given = options.get("headers")
             # Headers that are none are for the submit to refuse.
             if given is None or isinstance(given, Mapping):
-                options["headers"] = {**(given or {}), **carried}
+                options["headers"] = {**(given or {}), **_fitting(given or {}, carried)}
             try:
                 yield
             except Exception as error:
@@ -91,12 +93,11 @@ class Tracing(Subscriber):
         """The span of an attempt is the current one while its handler runs, and ends with it."""
         task = context.task
         parent = task.headers.get(PARENT, "")
-        if parent[-1:] in UNSAMPLED:
+        if len(parent) == LENGTH and parent[-1] in UNSAMPLED:
             # Whoever submitted it was not sampled, so the attempt is not; what it calls may want to know that.
-            # Tasks that were submitted together carry the same.
-            if self._unsampled.headers != task.headers:
-                self._unsampled = _unsampled(task.headers)
-            current.attach(self._unsampled)
+            unsampled = _Unsampled()
+            unsampled.headers = task.headers
+            current.attach(unsampled)
             return None
         last = task.history[-1]
         # Propagators other than W3C's have headers of other names.
@@ -143,6 +144,22 @@ class Tracing(Subscriber):
             span.set_status(Status(StatusCode.ERROR, words))
 
 
+def _fitting(given: Mapping[str, str], carried: dict[str, str]) -> dict[str, str]:
+    """What has room beside the producer's own headers, the trace first: observing a submit must not make it too large."""
+    room = HEADERS_LIMIT - sum(_size(*pair) for pair in given.items() if pair[0] not in carried)
+    fitting = {}
+    for name in sorted(carried, key=lambda name: name != PARENT):
+        if (size := _size(name, carried[name])) <= room:
+            fitting[name] = carried[name]
+            room -= size
+    return fitting
+
+
+def _size(name: object, text: object) -> int:
+    # Some may be no texts, or none that can be sent; the submit will say so.
+    return len(f"{name}{text}".encode(errors="replace"))
+
+
 class _Unsampled(Context):
     """What tasks carry whose submit was not sampled: read from their headers when somebody asks, and hardly anybody does."""
 
@@ -162,9 +179,3 @@ class _Unsampled(Context):
     def _read(self) -> None:
         if not self:
             dict.update(self, extract(self.headers, _NOTHING))
-
-
-def _unsampled(headers: dict[str, str]) -> _Unsampled:
-    context = _Unsampled()
-    context.headers = headers
-    return context
