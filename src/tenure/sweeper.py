@@ -12,7 +12,9 @@ from typing import TypeVar
 
 from tenure import lifecycle, times
 from tenure.errors import InvalidInput, StoreUnavailable, one_of
+from tenure.observe.doubts import Doubts
 from tenure.observe.events import Events
+from tenure.observe.logging import tell_lapses
 from tenure.stores.base import Change, Store
 from tenure.task import ENDED, Task, TaskStatus
 from tenure.words import STATUSES, plain
@@ -38,6 +40,7 @@ class Sweeper:
     def __init__(self, store: Store, retention: Retention = DEFAULT_RETENTION, events: Events | None = None) -> None:
         self._store = store
         self._events = events or Events()
+        self._doubts = Doubts()
         keep = {_ended_status(word): time for word, time in retention.items()}
         self._keep = {
             status: times.seconds(time, f"retention of {status}") for status, time in keep.items() if time is not None
@@ -45,7 +48,9 @@ class Sweeper:
 
     async def sweep(self) -> list[Task]:
         """One bounded piece of work in each part of the store; returns the tasks that changed."""
-        return [task for swept in await self._in_each_part(self._sweep) for task in swept]
+        swept = [task for found in await self._in_each_part(self._sweep) for task in found]
+        tell_lapses(await self._doubts.resolved(self._store))
+        return swept
 
     async def _in_each_part(self, work: Callable[[Store], Awaitable[T]]) -> list[T]:
         """Each by its own time. One that is away holds up no other."""
@@ -71,9 +76,12 @@ class Sweeper:
         try:
             fitted = await part.swap(changes)
         except StoreUnavailable:
-            self._events.in_doubt(change.after for change in changes)
+            # A lapse is logged even where nobody listens.
+            self._doubts.add(change.after for change in changes)
+            self._events.in_doubt((change.after for change in changes), self._store)
             raise
         swept = [change.after for change, fits in zip(changes, fitted, strict=True) if fits]
+        tell_lapses(swept)
         if self._events.subscribers:
             self._events.happened(swept)
         return swept

@@ -150,6 +150,21 @@ async def test_the_logger_of_a_context_puts_the_task_on_every_line(memory, caplo
     assert (line.task_id, line.task_type, line.attempt, line.worker_id) == (task.id, "job", 1, "w1")
 
 
+async def test_the_logger_of_a_context_keeps_the_fields_of_a_line(memory, caplog):
+    worker = Worker(memory)
+
+    @worker.task("job")
+    async def job(input, context):
+        context.logger.info("paid", extra={"order_id": 7, "task_id": "another"})
+        context.logger.info("sent", extra=None)
+
+    with caplog.at_level(logging.INFO, logger="tenure.task"):
+        task = await memory.submit("job", None)
+        await worker.run(until_idle=True)
+    paid, sent = [record for record in caplog.records if record.name == "tenure.task"]
+    assert (paid.order_id, paid.task_id, sent.task_id) == (7, task.id, task.id)
+
+
 async def test_what_a_handler_leaves_in_context_variables_is_not_seen_by_the_next(memory):
     variable = contextvars.ContextVar("variable", default=None)
     worker, seen = Worker(memory, concurrency=1), []

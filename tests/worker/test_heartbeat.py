@@ -220,7 +220,7 @@ async def test_a_thread_that_lost_its_lease_ends_without_a_word(queue):
     assert (await queue.get(task.id)).version == taken.version
 
 
-async def test_leases_that_cannot_be_renewed_are_given_up(queue):
+async def test_leases_that_cannot_be_renewed_are_given_up(queue, caplog):
     faulty = FaultyStore(queue.store, plan=[Fault("renew", "before")])
     worker = Worker(Queue(faulty), lease=2)
     given_up = []
@@ -239,6 +239,7 @@ async def test_leases_that_cannot_be_renewed_are_given_up(queue):
         await until(lambda: given_up)
     # That it happens in time is shown below, by a clock that a busy machine does not move.
     assert given_up[0] == 1
+    assert [line.why for line in caplog.records if hasattr(line, "why")] == ["the lease could not be kept"]
 
 
 async def test_leases_are_given_up_too_when_the_store_does_not_answer_at_all(queue):

@@ -1,12 +1,16 @@
 """Stopping: claim no more, give back, let finish, then cancel and release."""
 
 import asyncio
+import contextlib
+import subprocess
+import sys
 import threading
 
 import pytest
 from waiting import PATIENCE, until, working
 
 from tenure import TaskStatus, Worker, connect
+from tenure.errors import StoreUnavailable
 from tenure.stores.base import WORKER, Note
 from tenure.worker import run as run_module
 from tenure.worker import shutdown
@@ -114,6 +118,24 @@ async def test_cancelling_the_run_releases_what_runs(queue):
     assert await queue.workers(gone=True) == []
 
 
+async def test_a_worker_that_is_stopped_before_it_has_begun_takes_nothing(queue):
+    worker, ran = Worker(queue), []
+
+    @worker.task("job")
+    async def job(input):
+        ran.append(input)
+
+    await queue.submit("job", 1)
+    run = asyncio.create_task(worker.run())
+    worker.stop()
+    async with asyncio.timeout(PATIENCE):
+        assert await run == 0
+    assert ran == []
+    # What stops one run is no word about the next.
+    worker.stop()
+    assert await worker.run(until_idle=True) == 1
+
+
 async def test_an_idle_worker_stops_at_once(queue):
     worker = Worker(queue, poll=3600)
 
@@ -182,8 +204,116 @@ def test_a_loop_that_ends_with_a_worker_on_it_spends_no_attempts(tmp_path, kind)
     assert (task.status, task.attempts, task.history[-1].what) == (TaskStatus.Pending, 0, "released")
 
 
+class Crossing:
+    """A claim that is done in the store, and whose answer is held up on its way."""
+
+    def __init__(self, queue):
+        self._claim, self.answered, self.go = queue.store.claim, asyncio.Event(), asyncio.Event()
+        queue.store.claim = self
+
+    async def __call__(self, want):
+        claimed = await self._claim(want)
+        self.answered.set()
+        await self.go.wait()
+        return claimed
+
+
+def idle_worker(queue):
+    worker = Worker(queue)
+
+    @worker.task("job")
+    async def job(input):
+        raise AssertionError(input)
+
+    return worker
+
+
+async def test_what_a_claim_took_while_its_worker_was_cancelled_is_given_back(queue):
+    task = await queue.submit("job", max_attempts=1)
+    crossing = Crossing(queue)
+    run = asyncio.create_task(idle_worker(queue).run())
+    await crossing.answered.wait()
+    run.cancel()
+    await asyncio.sleep(0)
+    crossing.go.set()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+    task = await queue.get(task.id)
+    assert (task.status, task.attempts, task.history[-1].what) == (TaskStatus.Pending, 0, "released")
+
+
+def test_what_a_claim_took_while_its_loop_ended_is_given_back(tmp_path):
+    url = f"sqlite:///{tmp_path}/jobs.db"
+
+    async def main():
+        queue = await connect(url)
+        task = await queue.submit("job", max_attempts=1)
+        crossing = Crossing(queue)
+        main.running = asyncio.create_task(idle_worker(queue).run())
+        await crossing.answered.wait()
+        # The loop ends in between: everything that it knows of is cancelled before this is called.
+        loop = asyncio.get_running_loop()
+        loop.call_soon(loop.call_soon, crossing.go.set)
+        return task.id
+
+    async def look(task_id):
+        async with connect(url) as queue:
+            return await queue.get(task_id)
+
+    task = asyncio.run(look(asyncio.run(main())))
+    assert (task.status, task.attempts, task.history[-1].what) == (TaskStatus.Pending, 0, "released")
+
+
+def cancelled(worker, run):
+    run.cancel()
+
+
+def stopped(worker, run):
+    worker.stop()
+
+
+def stopped_now(worker, run):
+    worker.stop(now=True)
+
+
+@pytest.mark.parametrize("end", [cancelled, stopped, stopped_now])
+async def test_a_claim_that_takes_too_long_keeps_no_worker_and_what_it_takes_is_given_back(queue, monkeypatch, end):
+    monkeypatch.setattr(run_module, "LAST_WORDS", 0.01)
+    task = await queue.submit("job", max_attempts=1)
+    crossing, worker = Crossing(queue), idle_worker(queue)
+    run = asyncio.create_task(worker.run())
+    await crossing.answered.wait()
+    end(worker, run)
+    async with asyncio.timeout(PATIENCE):
+        with pytest.raises(asyncio.CancelledError) if end is cancelled else contextlib.nullcontext():
+            assert await run == 0
+        crossing.go.set()
+        while (task := await queue.get(task.id)).status is TaskStatus.Running:
+            await asyncio.sleep(0)
+    assert (task.status, task.attempts, task.history[-1].what) == (TaskStatus.Pending, 0, "released")
+
+
+async def test_a_claim_that_fails_while_its_worker_is_cancelled_is_told(memory, caplog):
+    async def fails(want):
+        answered.set()
+        await go.wait()
+        raise StoreUnavailable("the store is away")
+
+    answered, go = asyncio.Event(), asyncio.Event()
+    memory.store.claim = fails
+    run = asyncio.create_task(idle_worker(memory).run())
+    await answered.wait()
+    run.cancel()
+    await asyncio.sleep(0)
+    go.set()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+    assert "a claim failed while its worker was stopping: the store is away" in caplog.text
+
+
 @pytest.mark.parametrize("now", [False, True])
-async def test_a_hook_that_never_ends_does_not_keep_a_worker_from_ending(memory, monkeypatch, now):
+@pytest.mark.parametrize("kind", ["on_success", "on_shutdown"])
+async def test_a_hook_that_never_ends_does_not_keep_a_worker_from_ending(memory, monkeypatch, kind, now):
     monkeypatch.setattr(run_module, "LAST_WORDS", 0.01)
     monkeypatch.setattr(shutdown, "LAST_WORDS", 0.01)
     worker, hooked = Worker(memory, grace=3600 if now else 0.01), []
@@ -191,9 +321,9 @@ async def test_a_hook_that_never_ends_does_not_keep_a_worker_from_ending(memory,
     @worker.task("job")
     async def job(input): ...
 
-    @worker.on_success
-    async def stuck(task):
-        hooked.append(task.id)
+    @getattr(worker, kind)
+    async def stuck(*_):
+        hooked.append("begun")
         while True:
             try:
                 await asyncio.Event().wait()
@@ -203,12 +333,83 @@ async def test_a_hook_that_never_ends_does_not_keep_a_worker_from_ending(memory,
                 hooked.append("cancelled")
 
     await memory.submit("job")
-    run = asyncio.create_task(worker.run())
+    run = asyncio.create_task(worker.run(max_tasks=1))
     await until(lambda: hooked)
     worker.stop(now=now)
     async with asyncio.timeout(PATIENCE):
         await run
-    assert hooked[1:] == ["cancelled"]
+    assert hooked == ["begun", "cancelled"]
+
+
+async def test_a_hook_at_the_end_does_not_outlive_a_run_that_is_cancelled(memory):
+    worker, hooked = idle_worker(memory), []
+
+    @worker.on_shutdown
+    async def last():
+        hooked.append("begun")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            hooked.append("cancelled")
+
+    run = asyncio.create_task(worker.run(until_idle=True))
+    await until(lambda: hooked)
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+    await asyncio.sleep(0)
+    assert hooked == ["begun", "cancelled"]
+
+
+def test_a_hook_that_ends_the_process_does_so_without_further_words(tmp_path):
+    program = """
+import asyncio, sys
+from tenure import Worker, connect
+
+async def main(url):
+    async with connect(url) as queue:
+        worker = Worker(queue)
+        worker.task("job")(lambda _: None)
+        worker.on_shutdown(lambda: sys.exit(3))
+        await worker.run(until_idle=True)
+
+asyncio.run(main(sys.argv[1]))
+"""
+    words = [sys.executable, "-c", program, f"sqlite:///{tmp_path}/jobs.db"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert (done.returncode, done.stderr) == (3, "")
+
+
+async def test_handlers_endings_and_hooks_share_one_grace(memory, monkeypatch):
+    worker, waits = idle_worker(memory), []
+    worker.on_shutdown(lambda: None)
+    loop = asyncio.get_running_loop()
+    begun = loop.time
+
+    async def wait_for(_, what, seconds, hurried=0):
+        if not waits:
+            monkeypatch.setattr(loop, "time", lambda: begun() + 20)
+        waits.append(round(seconds))
+
+    monkeypatch.setattr(shutdown.Shutdown, "wait_for", wait_for)
+    await worker.run(until_idle=True)
+    last_words = int(shutdown.LAST_WORDS)
+    assert waits == [30, last_words, 10, last_words, 10, last_words]
+
+
+async def test_a_hook_at_the_end_is_called_also_without_any_grace(memory):
+    worker, hooked = Worker(memory, grace=0), []
+
+    @worker.task("job")
+    async def job(input): ...
+
+    @worker.on_shutdown
+    async def last():
+        await asyncio.sleep(0)
+        hooked.append("called")
+
+    await worker.run(until_idle=True)
+    assert hooked == ["called"]
 
 
 async def test_a_worker_whose_name_another_process_bears_says_so(memory, caplog):

@@ -46,6 +46,30 @@ async def queue(tmp_path):
         yield queue
 
 
+@pytest.fixture
+def heard():
+    """Somebody who listened before any worker did, in both ways there are."""
+    told, before = [], signal.getsignal(signal.SIGTERM)
+    yield told
+    signal.signal(signal.SIGTERM, before)
+
+
+async def on_the_loop(told):
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, told.append, "SIGTERM")
+
+
+async def by_python(told):
+    signal.signal(signal.SIGTERM, lambda number, frame: told.append(signal.Signals(number).name))
+
+
+async def by_leaving(told):
+    def leave(number, frame):
+        told.append("SIGTERM")
+        sys.exit(1)
+
+    signal.signal(signal.SIGTERM, leave)
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 async def test_a_signal_lets_what_runs_finish_and_leaves_the_rest(queue, number):
     tasks = [await queue.submit("wait", number) for number in range(3)]
@@ -136,10 +160,10 @@ async def test_what_a_handler_does_that_was_left_behind_changes_nothing(memory, 
 
 
 @pytest.mark.parametrize("moment", ["start", "stop"])
-async def test_a_worker_that_others_can_see_hears_signals(memory, monkeypatch, caplog, moment):
+async def test_a_worker_that_others_can_see_hears_signals(memory, monkeypatch, caplog, heard, moment):
     """From before its first sign of life until after its last; a signal that ends the process would leave the note."""
-    worker = Worker(memory)
-    worker.task("job")(lambda _: None)
+    await by_python(heard)
+    worker = idle_worker(memory)
     act = getattr(Heartbeat, moment)
 
     def interrupted(heartbeat):
@@ -147,15 +171,41 @@ async def test_a_worker_that_others_can_see_hears_signals(memory, monkeypatch, c
         return act(heartbeat)
 
     monkeypatch.setattr(Heartbeat, moment, interrupted)
-    # Without a worker that listens, this would be the end of the tests.
-    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    try:
-        async with asyncio.timeout(PATIENCE):
-            await worker.run(until_idle=moment == "stop")
-            await until(lambda: any(line.startswith("SIGTERM") for line in caplog.messages))
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    async with asyncio.timeout(PATIENCE):
+        await worker.run(until_idle=moment == "stop")
+        await until(lambda: heard == ["SIGTERM"])
+    assert any(line.startswith("SIGTERM") for line in caplog.messages) or moment == "stop"
     assert await memory.workers(gone=True) == []
+
+
+@pytest.mark.parametrize("listen", [on_the_loop, by_python])
+async def test_a_signal_that_no_worker_has_heard_is_for_whoever_listens_after_it(memory, monkeypatch, heard, listen):
+    """It comes at the very end, when the loop has no turn any more before the worker lets go of the signals."""
+    await listen(heard)
+    stop = Heartbeat.stop
+
+    async def interrupted(heartbeat):
+        await stop(heartbeat)
+        signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(Heartbeat, "stop", interrupted)
+    async with asyncio.timeout(PATIENCE):
+        await idle_worker(memory).run(until_idle=True)
+        await until(lambda: heard)
+        await asyncio.sleep(0)
+    assert heard == ["SIGTERM"]
+
+
+async def test_a_signal_wakes_the_loop_whichever_thread_gets_it(memory):
+    worker = idle_worker(memory)
+    run = asyncio.create_task(worker.run())
+    await until(lambda: worker.is_claiming)
+    wakes = signal.set_wakeup_fd(-1)
+    signal.set_wakeup_fd(wakes)
+    worker.stop()
+    await run
+    assert wakes != -1
+    assert signal.set_wakeup_fd(-1) == -1
 
 
 def idle_worker(queue):
@@ -173,30 +223,6 @@ async def test_every_worker_of_a_process_hears_a_signal(memory):
         await runs[0]
         signal.raise_signal(signal.SIGTERM)
         await asyncio.gather(*runs)
-
-
-@pytest.fixture
-def heard():
-    """Somebody who listened before any worker did, in both ways there are."""
-    told, before = [], signal.getsignal(signal.SIGTERM)
-    yield told
-    signal.signal(signal.SIGTERM, before)
-
-
-async def on_the_loop(told):
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, told.append, "SIGTERM")
-
-
-async def by_python(told):
-    signal.signal(signal.SIGTERM, lambda number, frame: told.append(signal.Signals(number).name))
-
-
-async def by_leaving(told):
-    def leave(number, frame):
-        told.append("SIGTERM")
-        sys.exit(1)
-
-    signal.signal(signal.SIGTERM, leave)
 
 
 @pytest.mark.parametrize("listen", [on_the_loop, by_python, by_leaving])

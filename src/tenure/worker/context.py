@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import math
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, MutableMapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -14,13 +14,14 @@ import msgspec
 
 from tenure import times
 from tenure.errors import InvalidHandler, InvalidInput, LeaseLost
+from tenure.observe.logging import TASKS
 from tenure.stores.base import Hold, Renewal, Transaction
 from tenure.task import Progress, Task
 
 if TYPE_CHECKING:
     from tenure.queue import Queue
 
-_log = logging.getLogger("tenure.task")
+_log = logging.getLogger(TASKS)
 
 
 T = TypeVar("T")
@@ -31,6 +32,14 @@ class Holder(Protocol):
 
     def extended(self, lease: timedelta) -> None:
         """The handler itself has just renewed the lease."""
+
+
+class _TaskLogger(logging.LoggerAdapter[logging.Logger]):
+    """Puts fields on every line, beside those that a line has of its own."""
+
+    def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
+        # Which task it was is not for a line to change.
+        return msg, {**kwargs, "extra": {**(kwargs.get("extra") or {}), **(self.extra or {})}}
 
 
 class Context(msgspec.Struct, eq=False):
@@ -63,7 +72,7 @@ class Context(msgspec.Struct, eq=False):
 
     @property
     def logger(self) -> logging.LoggerAdapter[logging.Logger]:
-        """A logger that puts id, type, queue, attempt and worker on every line."""
+        """A logger that puts id, type, queue, attempt and worker on every line, beside what a line gives as `extra`."""
         task = self.task
         about = {
             "task_id": task.id,
@@ -72,7 +81,7 @@ class Context(msgspec.Struct, eq=False):
             "attempt": task.attempt,
             "worker_id": task.worker_id,
         }
-        return logging.LoggerAdapter(_log, about)
+        return _TaskLogger(_log, about)
 
     def wait_for(self, call: Coroutine[Any, Any, T]) -> T:
         """For a plain handler, on its thread: the answer to what others `await`, as in `context.wait_for(context.queue.submit(…))`."""

@@ -66,6 +66,8 @@ class Heartbeat:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
         self._ended: Future[None] | None = None
+        self.announced: Future[None] = Future()
+        """Done when others can see that this worker is there."""
         self.last_beat = surroundings.monotonic()
 
     def start(self) -> None:
@@ -125,6 +127,8 @@ class Heartbeat:
         if now >= self._next_note:
             await store.put_note(Note(WORKER, self._worker_id, self._describe()))
             self._next_note = now + NOTE_INTERVAL
+            if not self.announced.done():
+                self.announced.set_result(None)
 
     async def _answered(self, store: Store) -> None:
         """One beat, for as long as there is time; a store that does not answer by then is as good as away.

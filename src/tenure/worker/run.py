@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from tenure.errors import DamagedRecord, StoreError, StoreUnavailable
 from tenure.lifecycle import Completed
 from tenure.observe.events import Failed, Lost, OnEnd, Subscriber, under_way
-from tenure.observe.logging import about, tell_failure
+from tenure.observe.logging import about, tell_failure, tell_lapses
 from tenure.retry import RetryPolicy
 from tenure.stores.base import Claimed, Hold, Renewal, Want
 from tenure.sweeper import Sweeper
@@ -42,6 +42,8 @@ log = logging.getLogger("tenure.worker")
 
 UNSETTLED_LIMIT = 5000
 BUFFER_PATIENCE = 1.0
+A_MOMENT = 0.1
+"""Seconds that an answer takes which is there already."""
 
 
 class Run:
@@ -100,6 +102,12 @@ class Run:
         self.changed = asyncio.Event()
         self.shutdown = Shutdown(self.running, self.changed)
         self.nap: asyncio.Future[None] | None = None
+        self.claiming: asyncio.Task[Claimed] | None = None
+        self.hearing: asyncio.Future[Claimed] | None = None
+        """The answer to a claim, as long as it is waited for."""
+        self.deadline: float | None = None
+        """Until when the loop lets what was begun come to its end, once the worker is to stop."""
+        self.finishing = False
         self.hooks: set[asyncio.Task[None]] = set()
 
     # -- the life of a run
@@ -120,7 +128,8 @@ class Run:
             if self.events.subscribers:
                 self.events.flush()
                 await self.events.look(worker.queue)
-            await worker.call_hooks("shutdown")
+            self._call_hooks("shutdown")
+            await self._finish_hooks()
             log.info("worker %s stopped after %d tasks", worker.worker_id, self.ended)
         return self.ended
 
@@ -129,8 +138,7 @@ class Run:
         beside = [asyncio.create_task(self._sweep_now_and_then(), name="tenure-sweeper")]
         if self.events.subscribers:
             self._welcome()
-            looking = self.events.look_now_and_then(self.worker.queue)
-            beside.append(asyncio.create_task(looking, name="tenure-observe"))
+            beside.append(asyncio.create_task(self._look_now_and_then(), name="tenure-observe"))
         try:
             await self._claim_until_stopped()
             await self._finish()
@@ -143,12 +151,15 @@ class Run:
                 helper.cancel()
             await asyncio.wait(beside)
             await self.heartbeat.stop()
+            await self._see_off_claim()
 
     async def _finish_hooks(self) -> None:
-        """Hooks have as long as handlers, and no longer: what hangs in one must not keep the worker from ending."""
-        await self.shutdown.wait_for(self.hooks, self.worker.grace)
-        for hook in self.hooks:
-            hook.cancel()
+        """Hooks have as long as handlers, or a moment at least: what hangs in one must not keep the worker from ending."""
+        try:
+            await self.shutdown.wait_for(self.hooks, self._left(LAST_WORDS))
+        finally:
+            for hook in self.hooks:
+                hook.cancel()
         await self.shutdown.wait_for(self.hooks, LAST_WORDS)
         if self.hooks:
             log.warning("%d hooks go on although they were cancelled, and are left behind", len(self.hooks))
@@ -180,11 +191,24 @@ class Run:
     def stop(self, *, now: bool = False) -> None:
         """Claim no more; with `now`, cancel what runs."""
         self.stopping = True
+        self._set_deadline()
         if now:
             self.shutdown.hurry()
+        if self.hearing is not None:
+            self.loop.call_later(LAST_WORDS, self.hearing.cancel)
         self.changed.set()
         if self.nap is not None:
             self.nap.cancel()
+
+    def _set_deadline(self) -> None:
+        if self.deadline is None:
+            self.deadline = self.loop.time() + self.worker.grace
+
+    def _left(self, least: float) -> float:
+        """Seconds of the grace that are left. It is one for all: claim, handlers, endings and hooks."""
+        self._set_deadline()
+        assert self.deadline is not None
+        return max(self.deadline - self.loop.time(), least)
 
     def _cancels(self) -> int:
         return 0 if self.task is None else self.task.cancelling()
@@ -201,11 +225,11 @@ class Run:
 
     async def _finish(self) -> None:
         """Give back what has not started, let the rest finish within the grace, then cancel and release it."""
+        self.finishing = True
         self._give_back("its worker was shut down")
-        deadline = self.loop.time() + self.worker.grace
-        for attempt in await self.shutdown.finish(self.worker.grace):
+        for attempt in await self.shutdown.finish(self._left(0)):
             self._leave_behind(attempt, released("its worker was shut down"), "the task is given back")
-        await self.settler.drain(max(deadline - self.loop.time(), LAST_WORDS))
+        await self.settler.drain(self._left(LAST_WORDS))
 
     def _leave_behind(self, attempt: Attempt, rule: Rule, what: str) -> None:
         """Like a thread, a coroutine that goes on when it is cancelled cannot be stopped: it ends with the process, and nobody waits for that."""
@@ -241,27 +265,17 @@ class Run:
                 await self._wait_for_change()
                 continue
             mark = self.store.mark()
-            sent = surroundings.monotonic()
             # What ends while a claim is on its way may let another task go that the claim has not seen.
             idle = not self.held
             try:
                 if backoff.failing or unsure:
                     await self._give_back_unknown()
-                claimed = await self.store.claim(_counted(self.want, count))
+                claimed = await self._seen_through(self._claim(count))
             except StoreUnavailable as error:
                 await self._sleep(backoff.wait(error))
                 continue
             backoff.reset()
             unsure = claimed.unsure
-            lost: list[Task] = []
-            if claimed.tasks:
-                took = surroundings.monotonic() - sent
-                self.prefetch.claimed(took)
-                if took > self.worker.lease.total_seconds() / 3:
-                    sent, lost = await self._renew_late(claimed, sent, took)
-            self._take(claimed, sent)
-            for task in lost:
-                self.held[task.id].interrupt(Stop.Lost)
             if 0 < len(claimed.tasks) < count:
                 # No more wait: those that were taken begin before the store is asked again.
                 await asyncio.sleep(0)
@@ -274,6 +288,52 @@ class Run:
         if backoff.failing:
             with contextlib.suppress(StoreUnavailable):
                 await self._give_back_unknown()
+
+    async def _claim(self, count: int) -> Claimed:
+        """Claim up to so many, and begin with them."""
+        sent = surroundings.monotonic()
+        claimed = await self.store.claim(_counted(self.want, count))
+        lost: list[Task] = []
+        if claimed.tasks:
+            took = surroundings.monotonic() - sent
+            self.prefetch.claimed(took)
+            if took > self.worker.lease.total_seconds() / 3:
+                sent, lost = await self._renew_late(claimed, sent, took)
+        self._take(claimed, sent)
+        for task in lost:
+            self.held[task.id].interrupt(Stop.Lost)
+        if self.finishing:
+            self._give_back("its worker was shut down")
+        return claimed
+
+    async def _seen_through(self, claim: Coroutine[Any, Any, Claimed]) -> Claimed:
+        """Whoever stops while a claim is on its way still hears what it took, and gives that back: nobody else knows of it.
+
+        It is waited for no longer than for a store that is away, and goes on by itself after that.
+        """
+        self.claiming = claiming = asyncio.create_task(claim, name="tenure-claim")
+        # A loop that ends cancels all its tasks at once, as it were this one's business, too; it still waits for us.
+        asyncio._unregister_task(claiming)  # noqa: SLF001
+        self.hearing = hearing = asyncio.shield(claiming)
+        if self.stopping:
+            self.loop.call_later(LAST_WORDS, hearing.cancel)
+        try:
+            return await hearing
+        except asyncio.CancelledError:
+            claiming.add_done_callback(_tell_late_failure)
+            if self.stopping and hearing.cancelled() and not self._is_cancelled():
+                return Claimed([], [], None)
+            self.stop(now=True)
+            await asyncio.wait([claiming], timeout=LAST_WORDS)
+            raise
+        finally:
+            self.hearing = None
+
+    async def _see_off_claim(self) -> None:
+        """One that took too long may have been answered meanwhile: what it took is given back."""
+        if self.claiming is not None:
+            await asyncio.wait([self.claiming], timeout=A_MOMENT)
+        await self.settler.drain(LAST_WORDS)
 
     def _room(self) -> int:
         """Free slots, plus what will be started within the next moment."""
@@ -317,6 +377,7 @@ class Run:
             self.held[task.id] = attempt
             self.buffer.append(attempt)
         self.claimed += len(claimed.tasks)
+        tell_lapses(claimed.overdue)
         if self.events.subscribers:
             if self.events.subscribers is not self.welcomed:
                 self._welcome()
@@ -397,8 +458,9 @@ class Run:
         self.unanswered.given_up(attempt.task)
         self._forget(attempt)
         self._lost(attempt)
-        words = "task %s: gave up its handler, because the lease could not be kept"
-        log.warning(words, attempt.task.id, extra={**about(attempt.task), "event": "lost"})
+        why = "the lease could not be kept"
+        fields = {**about(attempt.task), "what": "lost", "why": why}
+        log.warning("task %s: gave up its handler, because %s", attempt.task.id, why, extra=fields)
 
     async def _nap(self, mark: object, next_due: datetime | None) -> None:
         """Sleep until something is written, the next task is due, or the poll interval is over."""
@@ -510,6 +572,9 @@ class Run:
             call.add_done_callback(self._hook_is_over)
 
     def _hook_is_over(self, call: asyncio.Task[None]) -> None:
+        if not call.cancelled():
+            # One that ends the process has told so already.
+            call.exception()
         self.hooks.discard(call)
         self.changed.set()
 
@@ -520,6 +585,11 @@ class Run:
         self.changed.set()
 
     # -- helpers
+
+    async def _look_now_and_then(self) -> None:
+        # Before that, the figures would show one worker too few.
+        await asyncio.wrap_future(self.heartbeat.announced)
+        await self.events.look_now_and_then(self.worker.queue)
 
     async def _sweep_now_and_then(self) -> None:
         clock = asyncio.get_running_loop().time
@@ -549,6 +619,11 @@ class Run:
             "lease": self.worker.lease.total_seconds(),
             "started_at": self.started_at.isoformat() if self.started_at else "",
         }
+
+
+def _tell_late_failure(claiming: asyncio.Task[Claimed]) -> None:
+    if not claiming.cancelled() and (error := claiming.exception()) is not None:
+        log.warning("a claim failed while its worker was stopping: %s", error)
 
 
 def _counted(want: Want, count: int) -> Want:

@@ -157,5 +157,6 @@ def _size(attempt: Attempt) -> int:
 
 def _lost(attempt: Attempt, why: str) -> tuple[Attempt, None]:
     lost = attempt.task
-    log.warning("task %s was not ended by this worker: %s", lost.id, why, extra={**about(lost), "event": "lost"})
+    fields = {**about(lost), "what": "lost", "why": why}
+    log.warning("task %s was not ended by this worker: %s", lost.id, why, extra=fields)
     return attempt, None

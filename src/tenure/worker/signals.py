@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import signal
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
+from types import FrameType
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -46,42 +47,75 @@ class _Ears:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.listeners: list[Listener] = []
         self._loop = loop
-        # There is no public way to ask a loop what it does at a signal.
-        others: dict[int, asyncio.Handle] = getattr(loop, "_signal_handlers", {})
-        self._earlier = [(number, signal.getsignal(number), others.get(number)) for number in SIGNALS]
-        for number, handler, handle in self._earlier:
-            loop.add_signal_handler(number, self._hear, number, _teller(number, handler, handle))
+        self._unheard: deque[signal.Signals] = deque()
+        self._earlier = {number: signal.getsignal(number) for number in SIGNALS}
+        self._alarms = {number: self._alarm(number) for number in SIGNALS}
+        # A loop's own way would forget what comes while it lets go of the signals. Others who listen by it still hear.
+        for number in SIGNALS:
+            signal.signal(number, self._caught)
 
-    def _hear(self, number: signal.Signals, tell_earlier: Callable[[], Any] | None) -> None:
-        for listener in list(self.listeners):
-            listener(number.name)
-        if tell_earlier is not None:
-            # Many end the process by raising this. It will end when the workers have.
-            with contextlib.suppress(SystemExit, KeyboardInterrupt):
-                tell_earlier()
+    def _alarm(self, number: int) -> asyncio.Handle | None:
+        """What lets the signal wake the loop, also when another thread gets it; None if somebody else has seen to that."""
+        if self._by_loop(number) is not None:
+            return None
+        with contextlib.suppress(NotImplementedError):
+            self._loop.add_signal_handler(number, _nothing)
+        return self._by_loop(number)
+
+    def _by_loop(self, number: int) -> asyncio.Handle | None:
+        # There is no public way to ask a loop what it does at a signal.
+        handlers: dict[int, asyncio.Handle] = getattr(self._loop, "_signal_handlers", {})
+        return handlers.get(number)
+
+    def _caught(self, number: int, _: FrameType | None) -> None:
+        """Python calls this in the middle of anything; the loop tells those who listen."""
+        self._unheard.append(signal.Signals(number))
+        if self._loop.is_closed():
+            self.close()
+        else:
+            self._loop.call_soon_threadsafe(self._tell)
+
+    def _tell(self) -> None:
+        while self._unheard:
+            number = self._unheard.popleft()
+            for listener in list(self.listeners):
+                listener(number.name)
+            earlier = self._earlier[number]
+            if callable(earlier) and not _is_pythons_own(earlier):
+                # Many end the process by raising this. It will end when the workers have.
+                with contextlib.suppress(SystemExit, KeyboardInterrupt):
+                    earlier(number, None)
 
     def close(self) -> None:
-        """Give the signals back to those who had them."""
-        for number, handler, handle in self._earlier:
-            self._loop.remove_signal_handler(number)
-            if handle is not None:
-                self._loop.add_signal_handler(number, handle._callback, *handle._args)  # type: ignore[attr-defined]  # noqa: SLF001
-            elif handler is not None:
+        """Give the signals back to those who had them, with what nobody has heard yet."""
+        for number, earlier in self._earlier.items():
+            handler = signal.getsignal(number)
+            alarm = self._alarms.pop(number, None)
+            if alarm is not None and self._by_loop(number) is alarm:
+                self._loop.remove_signal_handler(number)
+            # Somebody else may have taken it over meanwhile.
+            if handler == self._caught:
+                handler = signal.SIG_DFL if earlier is None else earlier
+            if handler is not None:
                 signal.signal(number, handler)
+        while self._unheard:
+            number = self._unheard.popleft()
+            handler = signal.getsignal(number)
+            if callable(handler):
+                handler(number, None)
+            else:
+                signal.raise_signal(number)
 
 
 _ears: WeakKeyDictionary[asyncio.AbstractEventLoop, _Ears] = WeakKeyDictionary()
 
 
-def _teller(number: int, handler: Any, handle: asyncio.Handle | None) -> Callable[[], Any] | None:
-    """How to tell whoever has listened before; None if that was only Python itself, which would end the process or cancel all at once."""
-    if handle is not None:
-        return handle._run  # noqa: SLF001
-    if not callable(handler) or handler is signal.default_int_handler or _is_of_asyncio_run(handler):
-        return None
-    return functools.partial(handler, number, None)
+def _nothing() -> None: ...
 
 
-def _is_of_asyncio_run(handler: Any) -> bool:
+def _is_pythons_own(handler: Any) -> bool:
+    """Whether it would end the process or cancel all at once, which is what the workers take its place for."""
     method = getattr(getattr(handler, "func", None), "__func__", None)
-    return method is not None and method is getattr(asyncio.Runner, "_on_sigint", None)
+    return handler is signal.default_int_handler or (
+        method is not None and method is getattr(asyncio.Runner, "_on_sigint", None)
+    )

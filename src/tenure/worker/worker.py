@@ -7,7 +7,7 @@ import logging
 import os
 import secrets
 import socket
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from datetime import timedelta
 from typing import Any, TypeVar, overload
 
@@ -78,6 +78,8 @@ class Worker:
         self._middleware: list[Middleware] = []
         self._hooks: dict[str, list[Hook]] = {"startup": [], "shutdown": [], "success": [], "error": []}
         self._run: Run | None = None
+        self._stop_first: bool | None = None
+        """Whether it was told to stop before it has begun; if so, whether at once."""
 
     # -- handlers
 
@@ -172,8 +174,15 @@ class Worker:
 
     # -- running
 
-    async def run(self, *, until_idle: bool = False, max_tasks: int | None = None) -> int:
-        """Work, and return the number of attempts that were ended here."""
+    def run(self, *, until_idle: bool = False, max_tasks: int | None = None) -> Coroutine[Any, Any, int]:
+        """Work, and return the number of attempts that were ended here.
+
+        From this call on it can be told to stop, also before whoever awaits it has let it begin.
+        """
+        self._stop_first = None
+        return self._work(until_idle, max_tasks)
+
+    async def _work(self, until_idle: bool, max_tasks: int | None) -> int:
         if self._run is not None:
             msg = f"Worker {self.worker_id} is running already."
             raise InvalidInput(msg)
@@ -186,6 +195,8 @@ class Worker:
         # Who observes the queue since then sees the calls of the sweeper, too.
         sweeper = Sweeper(self.queue.store, self._retention, self.queue.events)
         self._run = Run(self, sweeper, dict(self._handlers), self._middleware, until_idle, max_tasks)
+        if self._stop_first is not None:
+            self._run.stop(now=self._stop_first)
         try:
             return await self._run.work()
         finally:
@@ -222,6 +233,8 @@ class Worker:
         """
         if self._run is not None:
             self._run.stop(now=now)
+        else:
+            self._stop_first = now
 
 
 def _positive(field: str, value: float | timedelta) -> timedelta:
