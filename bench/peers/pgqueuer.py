@@ -15,7 +15,7 @@ TYPE = "send_reminder"
 
 
 class Peer:
-    settings = "asyncpg pool, uvloop, batch_size=500, durable tables (its default)"
+    settings = "asyncpg pool, uvloop, batch_size=500 (waiting handlers: 200 at once), durable tables (its default)"
 
     def __init__(self, url):
         self._url = url
@@ -46,5 +46,6 @@ class Peer:
             if note.pause:
                 await asyncio.sleep(note.pause)
 
-        batch = concurrency if note.pause else 500
-        await queue.run(batch_size=batch, dequeue_timeout=timedelta(seconds=1))
+        # Without a limit it begins with all that it can fetch; then there is no share of so many slots to tell.
+        batch, limit = (concurrency // 2, concurrency) if note.pause else (500, None)
+        await queue.run(batch_size=batch, max_concurrent_tasks=limit, dequeue_timeout=timedelta(seconds=1))
