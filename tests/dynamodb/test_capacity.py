@@ -11,7 +11,7 @@ from tenure.queue import Queue
 from tenure.retry import RetryPolicy
 from tenure.stores.base import Change
 from tenure.task import TaskStatus
-from tenure.testing.conformance.steps import claim, claim_one, complete, renew
+from tenure.testing.conformance.steps import SECOND, claim, claim_one, complete, renew
 
 PAGE = Path(__file__).parents[2] / "docs/stores/dynamodb.md"
 DOLLARS_PER_MILLION_WRITES, DOLLARS_PER_MILLION_READS = 0.625, 0.125
@@ -122,6 +122,22 @@ async def test_what_a_task_costs_is_what_the_page_says(store, queue, meter, cloc
 async def test_an_idle_worker_makes_few_requests(store, meter):
     await claim(store)
     assert sum(store.client.counts.values()) == 5
+
+
+async def test_counting_what_will_be_late_costs_the_same_beside_any_number_that_is_late_already(
+    store, queue, meter, clock
+):
+    async def cost():
+        meter.reset()
+        assert await store.count_overdue(clock() + 60 * SECOND, 10, TaskStatus.Pending, clock()) == {"greet": 1}
+        return meter.read()
+
+    await queue.submit("greet", ttl=60)
+    alone = await cost()
+    for _ in range(5):
+        await queue.submit_many([("greet", None)] * 90, ttl=1)
+    clock.advance(1)
+    assert await cost() == alone
 
 
 async def test_counting_costs_the_same_however_many_there_are(store, meter):

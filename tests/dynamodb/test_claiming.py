@@ -137,6 +137,16 @@ async def test_a_lease_that_was_renewed_since_the_index_looked_does_not_lapse(st
     assert (await ask(store, by="w2")).overdue == []
 
 
+async def test_a_task_that_was_claimed_since_the_index_looked_is_no_late_pending_one(store, queue, stale_index, clock):
+    task = await queue.submit("greet", ttl=LEASE * 2)
+    soon = clock() + LEASE * 2
+    stale_index(TIME)
+    assert await store.overdue(soon, 10, TaskStatus.Pending) == [task]
+    await claim_one(store)
+    assert await store.overdue(soon, 10, TaskStatus.Pending) == []
+    assert await store.count_overdue(soon, 10, TaskStatus.Pending) == {}
+
+
 async def test_shards_spread_tasks_over_partitions_and_every_task_is_found(open_store, clock):
     store = await open_store(shards=4)
     queue = Queue(store)

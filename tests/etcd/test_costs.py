@@ -10,7 +10,7 @@ from tenure.stores.etcd.client import TXN
 from tenure.stores.etcd.layout import after, unpack
 from tenure.stores.etcd.requests import Txn, get, put, walk
 from tenure.task import TaskStatus
-from tenure.testing.conformance.steps import claim, ids
+from tenure.testing.conformance.steps import LEASE, claim, ids
 
 CROWD = 5000
 
@@ -124,6 +124,19 @@ async def test_counting_costs_the_same_however_many(store, clock):
     many = counted.taken()
     assert many[0] == few[0] == 1
     assert many[1] < 2 * few[1]
+
+
+async def test_what_is_overdue_of_one_status_is_found_without_reading_about_the_other(store, clock):
+    queue = Queue(store)
+    await queue.submit_many([("greet", None)] * 1000, ttl=LEASE)
+    await queue.submit_many([("mail", None)] * 1000)
+    assert len(await claim(store, 1000, types=["mail"], lease=2 * LEASE)) == 1000
+    late, lapsed = clock() + LEASE, clock() + 2 * LEASE
+    counted = Counted(store)
+    assert await store.overdue(late, 1000, TaskStatus.Running) == []
+    assert counted.taken()[1] < 2000
+    assert await store.count_overdue(lapsed, 1000, TaskStatus.Pending, late) == {}
+    assert counted.taken()[1] < 2000
 
 
 @pytest.mark.parametrize(

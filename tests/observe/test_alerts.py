@@ -3,7 +3,9 @@
 import asyncio
 import json
 import re
+import sqlite3
 import subprocess
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
@@ -234,6 +236,44 @@ async def test_the_share_that_fails_is_told_right_beside_more_ends_than_are_look
         await queue.submit_many([("job", number) for number in range(2000)])
         await worker.run(until_idle=True)
         assert (await flow(queue)).dead_share == pytest.approx(0.1, abs=0.01)
+
+
+async def test_a_bulk_submit_does_not_shorten_the_time_over_which_ends_are_counted():
+    clock = FakeClock()
+    async with connect("memory://", clock=clock) as queue:
+        worker = Worker(queue, retry=None)
+
+        @worker.task("job")
+        async def job(number):
+            if number % 10 == 0:
+                raise ValueError
+
+        await queue.submit_many([("job", number) for number in range(100)])
+        await worker.run(until_idle=True)
+        clock.advance(60)
+        await queue.submit_many([("job", number) for number in range(1500)])
+        clock.advance(1)
+        found = await flow(queue)
+        assert found.dead_share == pytest.approx(0.1)
+        assert found.ended == pytest.approx(100 / 900)
+        assert found.submitted == 1000
+
+
+async def test_a_record_that_cannot_be_read_does_not_make_a_full_page_a_short_one(tmp_path):
+    clock, path = FakeClock(), tmp_path / "jobs.db"
+
+    def damage(where):
+        with closing(sqlite3.connect(path)) as db, db:
+            db.execute(f"UPDATE tenure_records SET record = x'00' WHERE {where}")
+
+    async with connect(f"sqlite:///{path}", clock=clock) as queue:
+        for _ in range(20):
+            clock.advance(1)
+            await queue.submit_many([("job", None)] * 100)
+        damage("seq = (SELECT max(seq) FROM tenure_tasks)")
+        assert (await flow(queue)).submitted == 999 / 9
+        damage("true")
+        assert (await flow(queue)).submitted == 0
 
 
 async def test_tasks_for_another_day_are_no_backlog_and_miss_no_worker_yet(queue):

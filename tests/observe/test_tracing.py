@@ -377,6 +377,22 @@ async def test_a_trace_makes_no_submit_too_large(traced, own, carried):
     assert set(task.headers) == {"own", *carried}
 
 
+async def test_a_header_of_the_producer_that_cannot_be_replaced_stays_and_takes_its_room(traced):
+    """Baggage that is longer than the producer's own is left out, and the trace has the room that is left."""
+    own = {"own": "x" * 9_000, "baggage": "y" * (HEADERS_LIMIT - 9_000 - len("ownbaggage"))}
+    token = current.attach(baggage.set_baggage("a", "x" * 4_000, baggage.set_baggage("b", "x" * 4_000)))
+    try:
+        assert (await traced.submit("greet", headers=own)).headers == own
+        own["own"] = "x" * 8_000
+        assert (await traced.submit("greet", headers=own)).headers["baggage"].startswith("b=x")
+        own["own"] = "x" * 8_900
+        task = await traced.submit("greet", headers=own)
+    finally:
+        current.detach(token)
+    assert own.items() < task.headers.items()
+    assert set(task.headers) == {"own", "baggage", "traceparent"}
+
+
 def current_span():
     return trace.get_current_span().get_span_context()
 

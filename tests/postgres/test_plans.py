@@ -111,6 +111,12 @@ async def test_since_when_something_is_due_is_found_without_a_walk_over_tasks(db
     assert walked(text) <= {"count_changes"}, text
 
 
+async def test_since_when_the_longest_attempt_runs_is_found_among_those_that_run(db):
+    text = "\n".join(row[0] for row in await db.fetch(f"EXPLAIN {statements('running_since')}"))
+    assert indexes(text) == {"tasks_leases"}, text
+    assert not walked(text), text
+
+
 @pytest.mark.parametrize("name", LISTINGS)
 async def test_each_listing_finds_its_tasks_through_an_index(db, name):
     query, expected = LISTINGS[name]

@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 
 from tenure import TaskStatus, Worker, connect
+from tenure.stores.sqlite import finding
+from tenure.stores.sqlite.records import statement
+from tenure.testing.conformance.steps import brought_to, complete
 
 PROGRAM = str(Path(__file__).with_name("programs.py"))
 
@@ -32,6 +35,33 @@ async def test_eight_processes_submit_and_drain_together_and_nobody_sees_a_lock(
         counts = await queue.counts()
         assert counts[TaskStatus.Completed] == 800
         assert sum(counts.values()) == 800
+
+
+@pytest.mark.parametrize("forgotten", [False, True])
+async def test_an_attempt_that_ends_while_the_longest_is_looked_for_is_not_the_longest(
+    url, clock, monkeypatch, forgotten
+):
+    loop = asyncio.get_running_loop()
+
+    async def end(task):
+        # With threads of its own, as in another process.
+        async with connect(url, clock=clock) as other:
+            await complete(other.store, task)
+            if forgotten:
+                await other.purge(task.id)
+
+    def between(name):
+        if name == "by_number":
+            asyncio.run_coroutine_threadsafe(end(asked), loop).result()
+        return statement(name)
+
+    async with connect(url, clock=clock) as queue:
+        asked = await brought_to(queue, "running")
+        await queue.cancel(asked.id)
+        clock.advance(1)
+        later = await brought_to(queue, "running")
+        monkeypatch.setattr(finding, "statement", between)
+        assert await queue.store.running_since() == later.started_at
 
 
 async def test_a_commit_of_another_process_wakes_a_waiting_worker(path, url):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 import msgspec
 
@@ -81,22 +82,41 @@ async def look(queue: Queue, soon: timedelta = SOON) -> Figures:
 
 
 async def flow(queue: Queue, window: float = WINDOW) -> Flow:
-    """What came and went lately. At most a thousand records of each kind are looked at, and all kinds over the time for which that is enough."""
+    """What came and went lately. At most a thousand records of each kind are looked at.
+
+    All ends are counted over one time, for which that is enough; what came has its own, or a bulk would leave none for the ends.
+    """
     now = await queue.now()
-    came = await _ages(queue, now, None)
-    went = {status: await _ages(queue, now, status) for status in ENDS}
-    span = min([window, *(max(*ages, SHORTEST) for ages in (came, *went.values()) if len(ages) == LOOK)])
-    rates = {status: sum(age <= span for age in ages) / span for status, ages in went.items()}
+    came = await _latest(queue, now, None)
+    went = {status: await _latest(queue, now, status) for status in ENDS}
+    span = min(latest.span(window) for latest in went.values())
+    rates = {status: latest.rate(span) for status, latest in went.items()}
     return Flow(
-        submitted=sum(age <= span for age in came) / span,
+        submitted=came.rate(came.span(window)),
         ended=sum(rates.values()),
         completed=rates[TaskStatus.Completed],
         dead=rates[TaskStatus.Failed],
     )
 
 
-async def _ages(queue: Queue, now: datetime, status: TaskStatus | None) -> list[float]:
-    """How long ago the latest tasks were submitted, or ended in this way."""
-    found = (await queue.store.find(Query(status=status, limit=LOOK))).tasks
-    moments = [task.created_at if status is None else task.ended_at for task in found]
-    return [(now - moment).total_seconds() for moment in moments if moment is not None]
+class _Latest(NamedTuple):
+    """How long ago the latest tasks were submitted, or ended in one way, and whether there are more of them."""
+
+    ages: list[float]
+    more: bool
+
+    def span(self, window: float) -> float:
+        """The seconds, up to the window, of which these are all."""
+        return min(window, max(*self.ages, SHORTEST)) if self.more and self.ages else window
+
+    def rate(self, span: float) -> float:
+        """How many per second."""
+        return sum(age <= span for age in self.ages) / span
+
+
+async def _latest(queue: Queue, now: datetime, status: TaskStatus | None) -> _Latest:
+    page = await queue.store.find(Query(status=status, limit=LOOK))
+    moments = [task.created_at if status is None else task.ended_at for task in page.tasks]
+    ages = [(now - moment).total_seconds() for moment in moments if moment is not None]
+    # Records that cannot be read are left out, so a full page may hold fewer than were asked for.
+    return _Latest(ages, more=page.cursor is not None)

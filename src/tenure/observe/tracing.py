@@ -146,10 +146,11 @@ class Tracing(Subscriber):
 
 def _fitting(given: Mapping[str, str], carried: dict[str, str]) -> dict[str, str]:
     """What has room beside the producer's own headers, the trace first: observing a submit must not make it too large."""
-    room = HEADERS_LIMIT - sum(_size(*pair) for pair in given.items() if pair[0] not in carried)
+    room = HEADERS_LIMIT - sum(_size(*pair) for pair in given.items())
     fitting = {}
     for name in sorted(carried, key=lambda name: name != PARENT):
-        if (size := _size(name, carried[name])) <= room:
+        replaced = _size(name, given[name]) if name in given else 0
+        if (size := _size(name, carried[name]) - replaced) <= room:
             fitting[name] = carried[name]
             room -= size
     return fitting

@@ -35,8 +35,9 @@ async def count_overdue(
 ) -> dict[str, int]:
     """How many of them there are of each type; no more records are kept than are read at once."""
     counts: Counter[str] = Counter()
-    if limit:
-        async for found in _pieces(parts, now, limit, only):
+    # Nothing becomes overdue in no time, and DynamoDB refuses a range whose end is before its beginning.
+    if limit and (since is None or since < now):
+        async for found in _pieces(parts, now, limit, only, since):
             types = [task.type for task in found if lifecycle.became_overdue(task, since, now)]
             counts.update(types[: limit - counts.total()])
             if counts.total() == limit:
@@ -44,20 +45,29 @@ async def count_overdue(
     return counts
 
 
-async def _pieces(parts: Parts, now: datetime, limit: int, only: TaskStatus | None) -> AsyncIterator[list[Task]]:
+async def _pieces(
+    parts: Parts, now: datetime, limit: int, only: TaskStatus | None, since: datetime | None = None
+) -> AsyncIterator[list[Task]]:
     keys = parts.keys
     indexes = {TaskStatus.Running: keys.leases, TaskStatus.Pending: keys.deadlines}
     pks = [pk for status, index in indexes.items() if only in (None, status) for pk in keys.every(index)]
+    # The ends of leases move: one that the index still shows before that may have been renewed.
+    above = _end(since) if since is not None and only is TaskStatus.Pending else None
     batch: list[Item] = []
-    async for entry in merged(parts.table, TIME, pks, up_to=f"scheduled#{to_text(now)}#{LAST}", page=limit):
+    async for entry in merged(parts.table, TIME, pks, above=above, up_to=_end(now), page=limit):
         batch.append(entry)
         if len(batch) == READ_AT_ONCE:
-            yield await _looked_at(parts, batch, now)
+            yield await _looked_at(parts, batch, now, only)
             batch = []
-    yield await _looked_at(parts, batch, now)
+    yield await _looked_at(parts, batch, now, only)
 
 
-async def _looked_at(parts: Parts, entries: list[Item], now: datetime) -> list[Task]:
+def _end(moment: datetime) -> str:
+    """Sorts after everything in the index that stands at this moment."""
+    return f"scheduled#{to_text(moment)}#{LAST}"
+
+
+async def _looked_at(parts: Parts, entries: list[Item], now: datetime, only: TaskStatus | None) -> list[Task]:
     places = [(entry[parts.table.pk], entry[parts.table.sk]) for entry in entries]
     found = await parts.table.get(places) if places else {}
     tasks = []
@@ -72,6 +82,6 @@ async def _looked_at(parts: Parts, entries: list[Item], now: datetime) -> list[T
         except DamagedRecord as damage:
             await set_aside(parts, item, damage, now)
             continue
-        if lifecycle.overdue(task, now) is not None:
+        if only in (None, task.status) and lifecycle.overdue(task, now) is not None:
             tasks.append(task)
     return tasks

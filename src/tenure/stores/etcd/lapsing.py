@@ -91,9 +91,11 @@ async def _candidates(
     db: Database, now: datetime, limit: int, only: TaskStatus | None, since: datetime | None = None
 ) -> tuple[list[str], dict[str, KeyValue]]:
     """The ids of what can be overdue, and where those stand that have a deadline."""
-    entries, deadlines = await db.read(overdue_ops(db, now, 0, limit, since))
-    entries = [] if only is TaskStatus.Pending else entries
-    late = {} if only is TaskStatus.Running else {plain(found.key.rpartition(b"/")[2]): found for found in deadlines}
+    by_status = zip((TaskStatus.Running, TaskStatus.Pending), overdue_ops(db, now, 0, limit, since), strict=True)
+    reads = {status: read for status, read in by_status if only in (None, status)}
+    found = dict(zip(reads, await db.read([*reads.values()]), strict=True))
+    entries = found.get(TaskStatus.Running, [])
+    late = {plain(entry.key.rpartition(b"/")[2]): entry for entry in found.get(TaskStatus.Pending, [])}
     lapsed: list[str] = []
     for start in range(0, len(entries), ENTRIES):
         lapsed += await _lapsed(db, entries[start : start + ENTRIES], now)

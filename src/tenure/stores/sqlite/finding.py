@@ -48,10 +48,14 @@ def running_since(db: sqlite3.Connection) -> datetime | None:
     first, others = db.execute(statement("running_since")).fetchone()
     began = [] if first is None else [from_micros(first)]
     for seq in json.loads(others):
-        *row, _ = db.execute(statement("by_number"), (seq,)).fetchone()
+        row = db.execute(statement("by_number"), (seq,)).fetchone()
+        if row is None:
+            # It was deleted after the first statement.
+            continue
         with contextlib.suppress(DamagedRecord):
-            task = load(tuple(row))
-            began.append(task.started_at or task.created_at)
+            task = load(row[:-1])
+            if task.status is TaskStatus.Running:
+                began.append(task.started_at or task.created_at)
     return min(began, default=None)
 
 

@@ -1,5 +1,5 @@
--- Large records have a table of their own: a row is written anew with every step of its task, and a record only when it says something new.
--- In the row itself such a record is empty.
+-- Records have a table of their own: a row is written anew with every step of its task, and a record only when it says something new.
+-- In the row itself the record is empty. One that an earlier version has put there stays until it says something new.
 CREATE TABLE tenure_records (
     seq INTEGER PRIMARY KEY, -- the task's
     record BLOB NOT NULL
