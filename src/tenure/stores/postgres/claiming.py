@@ -88,6 +88,12 @@ def _read_one_by_one(
     return tasks, damages
 
 
+async def get_ready(db: Database, statements: Statements, want: Want) -> None:
+    """Let a connection know what a worker sends all the time: it would take as long as thousands of tasks when they are there."""
+    await claim(db, statements, Want(want.worker_id, want.queues, want.types, 0, want.lease), None)
+    await db.fetch(statements("finish"), (), (), (), ())
+
+
 async def settle_overdue(db: Database, statements: Statements, now: datetime) -> list[Task]:
     """End claims that have lapsed and tasks that are late; what another settles at this moment is left to it."""
     tasks, damages = await overdue(db, statements, now, OVERDUE_LIMIT, take=True)

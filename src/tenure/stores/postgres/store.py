@@ -8,6 +8,7 @@ ordering keys (see `sql/give_turns.sql`) ever waits for another worker.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
@@ -34,7 +35,7 @@ from tenure.stores.base import (
 from tenure.stores.postgres.address import Address, read_address
 from tenure.stores.postgres.borrowed import borrowed
 from tenure.stores.postgres.changing import count_overdue, forget, kinds, overdue, prune, renew, set_aside, swap
-from tenure.stores.postgres.claiming import Answer, claim, settle_overdue
+from tenure.stores.postgres.claiming import Answer, claim, get_ready, settle_overdue
 from tenure.stores.postgres.clock import ServerClock
 from tenure.stores.postgres.connections import Connection, Connections
 from tenure.stores.postgres.finding import find
@@ -75,6 +76,7 @@ class PostgresStore(Store):
         self._transactions = HandedOut(address, address.transactions)
         self._news = News(address, self._statements)
         self._writes = 0
+        self._ready = False
 
     async def open(self) -> None:
         await migrate(self._connections, self.address)
@@ -139,6 +141,8 @@ class PostgresStore(Store):
         settled: list[Task] = []
         tasks: list[Task] = []
         anyway = False
+        if not self._ready:
+            await self._get_ready(want)
         while True:
             left = Want(want.worker_id, want.queues, want.types, want.count - len(tasks), want.lease)
             moment = self._moment()
@@ -163,6 +167,12 @@ class PostgresStore(Store):
         if tasks or settled:
             await self._written(silently=not settled)
         return Claimed(tasks, settled, None if tasks else answer.next_due)
+
+    async def _get_ready(self, want: Want) -> None:
+        """A worker begins: it claims and settles at the same time, on two connections."""
+        work = lambda db: get_ready(db, self._statements, want)  # noqa: E731
+        await asyncio.gather(*(self._connections.run(work, in_transaction=False) for _ in range(2)))
+        self._ready = True
 
     async def _settle_first(self, answer: Answer) -> list[Task]:
         """Settle what time has caught up with, and give turns; a lock that somebody keeps is waited for another time."""
