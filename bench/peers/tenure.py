@@ -5,8 +5,15 @@ import asyncio
 from pydantic import BaseModel
 
 from tenure import TaskStatus, Worker, connect
+from tenure.punctual import punctual_loop
 
 TYPE = "send_reminder"
+
+
+def run(main):
+    """As `tenure worker` does."""
+    with asyncio.Runner(loop_factory=punctual_loop) as runner:
+        return runner.run(main)
 
 
 class Reminder(BaseModel):

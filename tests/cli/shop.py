@@ -25,6 +25,11 @@ async def lasts(input: dict) -> None:
 
 
 @app.task
+async def loops(input: dict) -> str:
+    return type(asyncio.get_running_loop()._selector).__module__
+
+
+@app.task
 def hangs(input: dict) -> None:
     time.sleep(600)
 

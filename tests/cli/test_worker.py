@@ -55,6 +55,12 @@ def test_a_burst_runs_what_is_due_and_ends(terminal, queue):
     assert queue.get(later.id).status is TaskStatus.Pending
 
 
+def test_the_timers_of_handlers_are_on_time(terminal, queue):
+    task = queue.submit("loops", {})
+    terminal.process("worker", "shop:app", "--burst")
+    assert queue.get(task.id).output == "tenure.punctual"
+
+
 @pytest.mark.parametrize("target", ["shop:application", "shop:worker", "shop"])
 def test_the_target_may_be_a_function_or_the_only_application_of_a_module(terminal, queue, target):
     task = queue.submit("greet", {"name": "Ada"})

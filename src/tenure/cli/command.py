@@ -111,6 +111,8 @@ def _as_function(body: Body[P]) -> Callable[..., None]:
     def run(context: typer.Context, **given: Any) -> None:
         import asyncio
 
+        from tenure.punctual import punctual_loop
+
         for name, group in groups.items():
             given[name] = group.read(**{option: given.pop(option) for option in group.options})
         common = {option: given.pop(option) for option in COMMON}
@@ -124,7 +126,8 @@ def _as_function(body: Body[P]) -> Callable[..., None]:
             verbose=bool(common["verbose"]),
         )
         try:
-            code = asyncio.run(body(session, **given))  # type: ignore[call-arg]
+            with asyncio.Runner(loop_factory=punctual_loop) as runner:
+                code = runner.run(body(session, **given))  # type: ignore[call-arg]
         except BrokenPipeError:
             nobody_listens()
             code = 0

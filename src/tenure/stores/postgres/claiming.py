@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from tenure import lifecycle
 from tenure.errors import DamagedRecord
-from tenure.stores.base import Change, Want, can_claim
+from tenure.stores.base import Change, Want, can_claim, claimed
 from tenure.stores.postgres.changing import kinds, overdue, set_aside, swap
 from tenure.stores.postgres.records import ANOTHER, Database, Statements, column, micros, plain, read
 from tenure.task import Task, decode_many
@@ -49,10 +49,10 @@ async def claim(
     rows = await db.fetch(statements("claim"), *words, LEVELS)
     if len(rows) == 1 and not rows[0][-1]:
         rows = await db.fetch(statements("claim"), *words, ALL_LEVELS)
-    return _read(rows, want)
+    return await _read(rows, want)
 
 
-def _read(rows: Sequence[Any], want: Want) -> Answer:
+async def _read(rows: Sequence[Any], want: Want) -> Answer:
     _, _, _, now, turns, late, next_due, _ = rows[0]
     ids = [plain(row[0]) for row in rows[1:]]
     records = [row[1] for row in rows[1:]]
@@ -65,11 +65,7 @@ def _read(rows: Sequence[Any], want: Want) -> Answer:
         or not all(can_claim(task, want, now) for task in tasks)
     ):
         tasks, damages = _read_one_by_one(ids, records, before, want, now)
-    claimed = [
-        lifecycle.claim(task, worker_id=want.worker_id, now=now, lease=want.lease, policy_max=want.types[task.type])
-        for task in tasks
-    ]
-    return Answer(now, turns, late, claimed, damages, next_due)
+    return Answer(now, turns, late, await claimed(tasks, want, now), damages, next_due)
 
 
 def _read_one_by_one(

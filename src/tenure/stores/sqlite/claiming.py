@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from tenure import lifecycle
 from tenure.errors import DamagedRecord
-from tenure.stores.base import PAUSE, Change, Want, can_claim, paused_queues
+from tenure.stores.base import PAUSE, Change, Want, can_claim, claimed, paused_queues
 from tenure.stores.sqlite.changing import Swap, overdue
 from tenure.stores.sqlite.records import ANOTHER, Lane, count, load, notes, set_aside, statement
 from tenure.task import Task, TaskStatus, decode_many
@@ -74,7 +74,7 @@ def take(db: sqlite3.Connection, want: Want, now: datetime, swap: Swap) -> Taken
     return Taken(now, found, settled, None)
 
 
-def read(found: Found, want: Want, now: datetime) -> list[Task] | None:
+async def read(found: Found, want: Want, now: datetime) -> list[Task] | None:
     """The tasks that were taken; None if any of the records is not what its row says."""
     tasks = decode_many(found.records)
     if (
@@ -84,10 +84,7 @@ def read(found: Found, want: Want, now: datetime) -> list[Task] | None:
         or not all(can_claim(task, want, now) for task in tasks)
     ):
         return None
-    return [
-        lifecycle.claim(task, worker_id=want.worker_id, now=now, lease=want.lease, policy_max=want.types[task.type])
-        for task in tasks
-    ]
+    return await claimed(tasks, want, now)
 
 
 def read_one_by_one(db: sqlite3.Connection, found: Found, want: Want, now: datetime) -> list[Task]:

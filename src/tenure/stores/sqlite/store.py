@@ -81,7 +81,7 @@ class SqliteStore(Store):
             self._idle = taken.found is None
             if taken.found is None:
                 return Claimed([], settled, taken.next_due)
-            tasks = read(taken.found, want, taken.now)
+            tasks = await read(taken.found, want, taken.now)
             if tasks is None:
                 # One that cannot be read takes no other with it, and hides none.
                 found, now = taken.found, taken.now
