@@ -49,7 +49,7 @@ class Sweeper:
     async def sweep(self) -> list[Task]:
         """One bounded piece of work in each part of the store; returns the tasks that changed."""
         swept = [task for found in await self._in_each_part(self._sweep) for task in found]
-        tell_lapses(await self._doubts.resolved(self._store))
+        await self._doubts.resolve(self._store, tell_lapses)
         return swept
 
     async def _in_each_part(self, work: Callable[[Store], Awaitable[T]]) -> list[T]:

@@ -5,16 +5,20 @@ import logging
 import subprocess
 import sys
 import tracemalloc
+from datetime import timedelta
 
 import pytest
 
 import tenure.sync
 from tenure import StoreUnavailable
 from tenure.errors import DamagedRecord, StoreClosed
-from tenure.observe import doubts, rounds
+from tenure.observe import doubts, events, rounds
 from tenure.queue import Queue
+from tenure.stores.base import Want
 from tenure.stores.memory import MemoryStore
-from tenure.testing import Fault, FaultyStore
+from tenure.stores.sharded import ShardedStore
+from tenure.sweeper import Sweeper
+from tenure.testing import FakeClock, Fault, FaultyStore
 
 MANY = 3 * doubts.PIECE + 7
 
@@ -39,6 +43,11 @@ class Watched(MemoryStore):
 @pytest.fixture
 def store():
     return Watched()
+
+
+@pytest.fixture
+def clock():
+    return FakeClock()
 
 
 def unanswered(store, when="after"):
@@ -70,6 +79,76 @@ async def test_whoever_closes_tells_of_everything_in_doubt_and_asks_for_each_onc
     assert {event.task.input for event in listener.events} == set(range(MANY))
     assert sum(store.asked) == MANY
     assert max(store.asked) == doubts.PIECE
+
+
+async def of_shards(listener):
+    """A queue of two shards that hears nothing of what becomes of its submits, and those shards."""
+    shards = [FaultyStore(Watched(), plan=[Fault("insert", "after")]) for _ in range(2)]
+    store = ShardedStore.of(shards)
+    await store.open()
+    queue = Queue(store).observe(listener)
+    await submit(queue, *range(20))
+    return queue, shards
+
+
+def stored_in(shard):
+    return {task.input for task in shard.store._tasks.values()}
+
+
+def told(listener):
+    return [event.task.input for event in listener.events]
+
+
+async def test_a_shard_that_is_away_holds_up_no_events_of_the_others(listener):
+    queue, (away, there) = await of_shards(listener)
+    away._trouble.plan = [Fault("*", "before")]
+    await queue.events.look(queue)
+    await asyncio.sleep(0)
+    assert set(told(listener)) == stored_in(there)
+    away.heal()
+    await queue.close()
+    assert sorted(told(listener)) == list(range(20))
+
+
+async def test_a_shard_that_does_not_answer_holds_up_no_events_of_the_others(listener, monkeypatch):
+    async def hang(ids):
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(events, "LOOK_PATIENCE", 0.1)
+    queue, (away, there) = await of_shards(listener)
+    away.get, answers = hang, away.get
+    await queue.events.look(queue)
+    await asyncio.sleep(0)
+    assert set(told(listener)) == stored_in(there)
+    away.get = answers
+    await queue.close()
+    assert sorted(told(listener)) == list(range(20))
+
+
+async def test_what_waits_for_a_shard_that_is_away_is_given_up_after_a_while_too(listener, monkeypatch):
+    queue, (away, _) = await of_shards(listener)
+    away._trouble.plan = [Fault("*", "before")]
+    await queue.events.resolve(queue.store)
+    assert len(queue.events.doubts) == len(stored_in(away)) > 0
+    monkeypatch.setattr(doubts, "PATIENCE", 0)
+    await queue.events.resolve(queue.store)
+    assert len(queue.events.doubts) == 0
+    await queue.close()
+
+
+async def test_lapses_that_one_piece_shows_are_told_whatever_becomes_of_the_next(clock, monkeypatch, caplog):
+    monkeypatch.setattr(doubts, "PIECE", 5)
+    plan = [Fault("swap", "after", nth=1), Fault("get", "before", nth=2)]
+    store = FaultyStore(MemoryStore(clock), plan=plan)
+    await Queue(store).submit_many([("greet", number) for number in range(10)])
+    await store.claim(Want("gone", ("default",), {"greet": 3}, 10, timedelta(seconds=30)))
+    clock.advance(30)
+    sweeper = Sweeper(store)
+    with pytest.raises(StoreUnavailable):
+        await sweeper.sweep()
+    for lapses in (5, 10):
+        await sweeper.sweep()
+        assert sum("lapsed in attempt 1" in line for line in caplog.messages) == lapses
 
 
 async def test_a_worker_that_looks_resolves_everything_in_doubt(store, listener):

@@ -13,8 +13,12 @@ from shard_steps import recorded, text_in, work_off
 from tenure import Worker, connect
 from tenure.doctor import examine
 from tenure.errors import PartlySubmitted, StoreUnavailable
-from tenure.stores.sharded import health
+from tenure.queue import Queue
+from tenure.stores.memory import MemoryStore
+from tenure.stores.sharded import ShardedStore, health
+from tenure.sweeper import Sweeper
 from tenure.task import TaskStatus
+from tenure.testing import Fault, FaultyStore
 from tenure.testing.checker import check
 from tenure.testing.conformance.steps import claim, everything, ids
 from tenure.testing.postgres import PostgresServer
@@ -182,6 +186,23 @@ async def _true(value):
 async def _ended(queue, *tasks):
     with contextlib.suppress(StoreUnavailable):
         return all(task.status.ended for task in await queue.store.get(ids(tasks)))
+
+
+async def test_retention_goes_on_in_the_others_while_nobody_knows_what_was_swept_in_the_one_that_is_away(clock):
+    away, there = FaultyStore(MemoryStore(clock)), MemoryStore(clock)
+    store = ShardedStore.of([away, there])
+    await store.open()
+    queue, sweeper = Queue(store), Sweeper(store, {"expired": 60})
+    tasks = [await queue.submit("greet", ttl=5, task_id=text_in(store, shard)) for shard in (0, 1)]
+    clock.advance(5)
+    away._trouble.plan = [Fault("swap", "after"), Fault("get", "before")]
+    await sweeper.sweep()
+    away._trouble.plan = [Fault("*", "before")]
+    clock.advance(60)
+    await sweeper.sweep()
+    assert await sweeper.prune() == 1
+    away.heal()
+    assert [task and task.status for task in await store.get(ids(tasks))] == [TaskStatus.Expired, None]
 
 
 async def test_a_queue_is_opened_while_a_shard_is_away_but_not_the_first_time(server, urls):

@@ -4,6 +4,7 @@ import asyncio
 import sqlite3
 import threading
 import time
+from concurrent.futures import Future
 from datetime import timedelta
 from types import SimpleNamespace
 
@@ -110,6 +111,18 @@ async def test_a_store_that_is_slower_than_a_short_lease_is_waited_for_and_not_a
     monkeypatch.setattr(heartbeat, "_patience", lambda: PATIENCE)
     await heartbeat._answered(heartbeat._store)
     assert len(asked) == 2
+
+
+async def test_a_beat_does_not_fail_because_nobody_waits_any_longer_for_the_first(memory):
+    class CancelledMeanwhile(Future):
+        def set_result(self, result):
+            self.cancel()
+            super().set_result(result)
+
+    heartbeat = Heartbeat(memory.store, "w1", timedelta(seconds=30), list, dict, None, None, Outage())
+    heartbeat.announced = CancelledMeanwhile()
+    await heartbeat._once(memory.store)
+    assert heartbeat.announced.cancelled()
 
 
 async def test_a_worker_that_cannot_sign_off_says_so_and_ends(memory, monkeypatch, caplog):

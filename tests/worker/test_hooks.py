@@ -1,6 +1,10 @@
 """Hooks are told what happened, and cannot change it."""
 
 import asyncio
+import contextlib
+import contextvars
+
+import anyio
 
 from tenure import RetryPolicy, TaskStatus, Worker
 
@@ -25,6 +29,27 @@ async def test_startup_comes_before_the_first_claim_and_shutdown_after_the_last_
     await queue.submit("job", None)
     await worker.run(until_idle=True)
     assert order == [("startup", 0), "job", "success", "shutdown"]
+
+
+async def test_what_a_hook_at_the_start_has_entered_a_hook_at_the_end_can_leave(memory):
+    """Task groups, cancel scopes and context variables belong to the task that enters them."""
+    worker, stack, left = Worker(memory), contextlib.AsyncExitStack(), []
+    worker.task("job")(lambda _: None)
+    variable = contextvars.ContextVar("variable")
+
+    @worker.on_startup
+    async def enter():
+        group = await stack.enter_async_context(anyio.create_task_group())
+        stack.callback(variable.reset, variable.set("set"))
+        group.start_soon(anyio.sleep, 0)
+
+    @worker.on_shutdown
+    async def leave():
+        await stack.aclose()
+        left.append(variable.get("left"))
+
+    await worker.run(until_idle=True)
+    assert left == ["left"]
 
 
 async def test_success_is_told_only_after_the_completion_is_durable(queue):

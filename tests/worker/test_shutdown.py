@@ -2,18 +2,23 @@
 
 import asyncio
 import contextlib
+import functools
 import subprocess
 import sys
 import threading
 
 import pytest
-from waiting import PATIENCE, until, working
+from waiting import PATIENCE, until, until_status, working
 
 from tenure import TaskStatus, Worker, connect
 from tenure.errors import StoreUnavailable
-from tenure.stores.base import WORKER, Note
+from tenure.queue import Queue
+from tenure.stores.base import WORKER, Note, Want
+from tenure.testing import Fault, FaultyStore
 from tenure.worker import run as run_module
 from tenure.worker import shutdown
+from tenure.worker.heartbeat import Heartbeat
+from tenure.worker.unanswered import Unanswered
 
 
 async def test_a_graceful_stop_lets_what_runs_finish(queue):
@@ -207,14 +212,18 @@ def test_a_loop_that_ends_with_a_worker_on_it_spends_no_attempts(tmp_path, kind)
 class Crossing:
     """A claim that is done in the store, and whose answer is held up on its way."""
 
-    def __init__(self, queue):
-        self._claim, self.answered, self.go = queue.store.claim, asyncio.Event(), asyncio.Event()
-        queue.store.claim = self
+    def __init__(self, *stores, lost=False):
+        self.answered, self.go, self.lost = asyncio.Event(), asyncio.Event(), lost
+        for store in stores:
+            store.claim = functools.partial(self, store.claim)
 
-    async def __call__(self, want):
-        claimed = await self._claim(want)
-        self.answered.set()
-        await self.go.wait()
+    async def __call__(self, claim, want):
+        claimed = await claim(want)
+        if claimed.tasks:
+            self.answered.set()
+            await self.go.wait()
+            if self.lost:
+                raise StoreUnavailable("the answer was lost")
         return claimed
 
 
@@ -230,7 +239,7 @@ def idle_worker(queue):
 
 async def test_what_a_claim_took_while_its_worker_was_cancelled_is_given_back(queue):
     task = await queue.submit("job", max_attempts=1)
-    crossing = Crossing(queue)
+    crossing = Crossing(queue.store)
     run = asyncio.create_task(idle_worker(queue).run())
     await crossing.answered.wait()
     run.cancel()
@@ -242,13 +251,16 @@ async def test_what_a_claim_took_while_its_worker_was_cancelled_is_given_back(qu
     assert (task.status, task.attempts, task.history[-1].what) == (TaskStatus.Pending, 0, "released")
 
 
-def test_what_a_claim_took_while_its_loop_ended_is_given_back(tmp_path):
-    url = f"sqlite:///{tmp_path}/jobs.db"
+@pytest.mark.parametrize("shards", [1, 2])
+def test_what_a_claim_took_while_its_loop_ended_is_given_back(tmp_path, shards):
+    """Also where a claim makes tasks of its own, which the end of the loop cancels."""
+    files = [f"sqlite:///{tmp_path}/jobs-{number}.db" for number in range(shards)]
+    url = files if shards > 1 else files[0]
 
     async def main():
         queue = await connect(url)
         task = await queue.submit("job", max_attempts=1)
-        crossing = Crossing(queue)
+        crossing = Crossing(*(shard.store for shard in queue.store.shards) if shards > 1 else [queue.store])
         main.running = asyncio.create_task(idle_worker(queue).run())
         await crossing.answered.wait()
         # The loop ends in between: everything that it knows of is cancelled before this is called.
@@ -280,7 +292,7 @@ def stopped_now(worker, run):
 async def test_a_claim_that_takes_too_long_keeps_no_worker_and_what_it_takes_is_given_back(queue, monkeypatch, end):
     monkeypatch.setattr(run_module, "LAST_WORDS", 0.01)
     task = await queue.submit("job", max_attempts=1)
-    crossing, worker = Crossing(queue), idle_worker(queue)
+    crossing, worker = Crossing(queue.store), idle_worker(queue)
     run = asyncio.create_task(worker.run())
     await crossing.answered.wait()
     end(worker, run)
@@ -291,6 +303,171 @@ async def test_a_claim_that_takes_too_long_keeps_no_worker_and_what_it_takes_is_
         while (task := await queue.get(task.id)).status is TaskStatus.Running:
             await asyncio.sleep(0)
     assert (task.status, task.attempts, task.history[-1].what) == (TaskStatus.Pending, 0, "released")
+
+
+@pytest.mark.parametrize("end", [cancelled, stopped, stopped_now])
+async def test_what_a_claim_took_whose_answer_was_lost_as_its_worker_ended_is_given_back(queue, end):
+    task = await queue.submit("job", max_attempts=1)
+    crossing, worker = Crossing(queue.store, lost=True), idle_worker(queue)
+    run = asyncio.create_task(worker.run())
+    await crossing.answered.wait()
+    end(worker, run)
+    await asyncio.sleep(0)
+    crossing.go.set()
+    with pytest.raises(asyncio.CancelledError) if end is cancelled else contextlib.nullcontext():
+        await run
+    task = await queue.get(task.id)
+    assert (task.status, task.attempts, task.history[-1].what) == (TaskStatus.Pending, 0, "released")
+
+
+async def test_what_a_claim_took_whose_answer_was_lost_is_given_back_by_a_worker_that_is_cancelled_before_its_next(
+    queue,
+):
+    task = await queue.submit("job", max_attempts=1)
+    crossing, worker = Crossing(queue.store, lost=True), idle_worker(queue)
+    crossing.go.set()
+    run = asyncio.create_task(worker.run())
+    await until(lambda: worker._run is not None and worker._run.nap is not None)
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+    task = await queue.get(task.id)
+    assert (task.status, task.attempts, task.history[-1].what) == (TaskStatus.Pending, 0, "released")
+
+
+async def test_what_a_claim_took_whose_answer_was_lost_does_not_wait_for_handlers_to_finish(memory):
+    worker, go, seen = Worker(memory, concurrency=2), asyncio.Event(), []
+
+    @worker.task("job")
+    async def job(input):
+        seen.append(input)
+        await go.wait()
+
+    await memory.submit("job", "first")
+    async with working(worker) as run:
+        await until(lambda: seen)
+        crossing = Crossing(memory.store, lost=True)
+        task = await memory.submit("job", "second")
+        await crossing.answered.wait()
+        worker.stop()
+        crossing.go.set()
+        await until_status(memory, task.id, "pending")
+        go.set()
+        assert await run == 1
+    assert seen == ["first"]
+
+
+async def test_a_worker_ends_although_a_store_that_lost_an_answer_says_nothing_more(memory, monkeypatch):
+    async def hang(query):
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(run_module, "LAST_WORDS", 0.01)
+    worker, crossing = idle_worker(memory), Crossing(memory.store, lost=True)
+    await memory.submit("job")
+    run = asyncio.create_task(worker.run())
+    await crossing.answered.wait()
+    memory.store.find = hang
+    worker.stop()
+    crossing.go.set()
+    async with asyncio.timeout(PATIENCE):
+        assert await run == 0
+
+
+async def test_where_every_answer_comes_nobody_looks_for_lost_ones(memory, monkeypatch):
+    looks = []
+    monkeypatch.setattr(Unanswered, "find", lambda *_: looks.append(1))
+    worker = Worker(memory, concurrency=1)
+    worker.task("job")(lambda _: None)
+    await memory.submit_many([("job", number) for number in range(5)])
+    assert await worker.run(until_idle=True) == 5
+    assert looks == []
+
+
+@pytest.mark.parametrize("cut_off", [True, False], ids=["cut off", "after it was given up"])
+async def test_what_a_claim_takes_at_the_very_end_without_an_answer_is_given_back(queue, monkeypatch, cut_off):
+    monkeypatch.setattr(run_module, "LAST_WORDS", 0.1)
+    claim, stop = queue.store.claim, Heartbeat.stop
+    begun, answer = asyncio.Event(), asyncio.get_running_loop().create_future()
+
+    async def crossing(want):
+        begun.set()
+        await answer
+
+    async def late(heartbeat):
+        await stop(heartbeat)
+        queue.store.claim = claim
+        await claim(want)
+        if not cut_off:
+            answer.set_exception(StoreUnavailable("the answer was lost"))
+
+    worker = idle_worker(queue)
+    task = await queue.submit("job", max_attempts=1)
+    queue.store.claim = crossing
+    monkeypatch.setattr(Heartbeat, "stop", late)
+    run = asyncio.create_task(worker.run())
+    await begun.wait()
+    want = Want(worker.worker_id, ("default",), {"job": 25}, 1, worker.lease)
+    # A loop that ends cancels what the claim waits for, and the worker, too.
+    run.cancel()
+    if cut_off:
+        answer.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+    task = await queue.get(task.id)
+    assert (task.status, task.attempts, task.history[-1].what) == (TaskStatus.Pending, 0, "released")
+
+
+async def test_a_worker_that_is_stopped_while_it_looks_for_lost_answers_claims_no_more(memory):
+    store = FaultyStore(memory.store, plan=[Fault("claim", "before", nth=1)])
+    worker, find = idle_worker(Queue(store)), store.find
+
+    async def last(query):
+        worker.stop()
+        return await find(query)
+
+    store.find = last
+    assert await worker.run() == 0
+    assert store.calls["claim"] == 1
+
+
+@pytest.mark.parametrize("end", ["stop", "cancel", "leave"])
+def test_a_claim_that_never_ends_ends_with_its_loop_and_without_further_words(end):
+    program = """
+import asyncio, sys
+from tenure import Worker, connect
+from tenure.worker import run as run_module
+
+run_module.LAST_WORDS = 0.05
+
+async def main(end):
+    queue = await connect("memory://")
+    begun = asyncio.Event()
+
+    async def claim(want):
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            print("cancelled")
+            raise
+
+    queue.store.claim = claim
+    worker = Worker(queue)
+    worker.task("job")(lambda _: None)
+    main.run = asyncio.create_task(worker.run())
+    await begun.wait()
+    if end == "leave":
+        return
+    worker.stop() if end == "stop" else main.run.cancel()
+    await asyncio.wait([main.run])
+
+asyncio.run(main(sys.argv[1]))
+"""
+    words = [sys.executable, "-c", program, end]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    # A loop that ends cancels what is there when it begins to.
+    assert done.stdout == ("" if end == "leave" else "cancelled\n")
 
 
 async def test_a_claim_that_fails_while_its_worker_is_cancelled_is_told(memory, caplog):
@@ -312,33 +489,67 @@ async def test_a_claim_that_fails_while_its_worker_is_cancelled_is_told(memory, 
 
 
 @pytest.mark.parametrize("now", [False, True])
-@pytest.mark.parametrize("kind", ["on_success", "on_shutdown"])
-async def test_a_hook_that_never_ends_does_not_keep_a_worker_from_ending(memory, monkeypatch, kind, now):
+async def test_a_hook_that_never_ends_is_left_behind_and_neither_the_worker_nor_the_loop_waits_for_it(
+    memory, monkeypatch, caplog, now
+):
     monkeypatch.setattr(run_module, "LAST_WORDS", 0.01)
     monkeypatch.setattr(shutdown, "LAST_WORDS", 0.01)
-    worker, hooked = Worker(memory, grace=3600 if now else 0.01), []
+    worker, hooked, over = Worker(memory, grace=3600 if now else 0.01), [], []
 
     @worker.task("job")
     async def job(input): ...
 
-    @getattr(worker, kind)
-    async def stuck(*_):
-        hooked.append("begun")
-        while True:
+    @worker.on_success
+    async def stuck(_):
+        hooked.append(asyncio.current_task())
+        while not over:
             try:
                 await asyncio.Event().wait()
             except asyncio.CancelledError:
-                if len(hooked) > 1:
-                    raise
                 hooked.append("cancelled")
 
     await memory.submit("job")
     run = asyncio.create_task(worker.run(max_tasks=1))
     await until(lambda: hooked)
     worker.stop(now=now)
+    try:
+        async with asyncio.timeout(PATIENCE):
+            await run
+        assert hooked[1:] == ["cancelled"]
+        assert [line for line in caplog.messages if "hooks" in line] == [
+            "1 hooks go on although they were cancelled, and are left behind"
+        ]
+        assert hooked[0] not in asyncio.all_tasks()
+    finally:
+        over.append(True)
+        hooked[0].cancel()
+        await asyncio.wait([hooked[0]])
+
+
+@pytest.mark.parametrize("moment", ["when the grace is over", "now, before", "now, meanwhile"])
+async def test_a_hook_at_the_end_that_takes_too_long_is_cancelled(memory, monkeypatch, caplog, moment):
+    monkeypatch.setattr(run_module, "LAST_WORDS", 0.01)
+    worker, hooked = Worker(memory, grace=3600 if moment.startswith("now") else 0.01, worker_id="w1"), []
+    worker.task("job")(lambda _: None)
+
+    @worker.on_shutdown
+    async def stuck():
+        hooked.append("begun")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            hooked.append("cancelled")
+
+    run = asyncio.create_task(worker.run(until_idle=True))
+    if moment == "now, before":
+        worker.stop(now=True)
+    await until(lambda: hooked)
+    if moment == "now, meanwhile":
+        worker.stop(now=True)
     async with asyncio.timeout(PATIENCE):
-        await run
+        assert await run == 0
     assert hooked == ["begun", "cancelled"]
+    assert "the shutdown hooks of worker w1 took too long and were cancelled" in caplog.messages
 
 
 async def test_a_hook_at_the_end_does_not_outlive_a_run_that_is_cancelled(memory):
@@ -382,7 +593,7 @@ asyncio.run(main(sys.argv[1]))
 
 async def test_handlers_endings_and_hooks_share_one_grace(memory, monkeypatch):
     worker, waits = idle_worker(memory), []
-    worker.on_shutdown(lambda: None)
+    worker.on_shutdown(lambda: waits.append(round(worker._run.last_hooks.when() - loop.time())))
     loop = asyncio.get_running_loop()
     begun = loop.time
 
@@ -394,7 +605,7 @@ async def test_handlers_endings_and_hooks_share_one_grace(memory, monkeypatch):
     monkeypatch.setattr(shutdown.Shutdown, "wait_for", wait_for)
     await worker.run(until_idle=True)
     last_words = int(shutdown.LAST_WORDS)
-    assert waits == [30, last_words, 10, last_words, 10, last_words]
+    assert waits == [30, last_words, 10, last_words, 10]
 
 
 async def test_a_hook_at_the_end_is_called_also_without_any_grace(memory):

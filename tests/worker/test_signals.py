@@ -12,6 +12,7 @@ from waiting import PATIENCE, until
 from tenure import TaskStatus, Worker, connect
 from tenure.worker import shutdown
 from tenure.worker.heartbeat import Heartbeat
+from tenure.worker.signals import listening
 
 PROGRAM = Path(__file__).with_name("worker_program.py")
 
@@ -193,6 +194,94 @@ async def test_a_signal_that_no_worker_has_heard_is_for_whoever_listens_after_it
         await idle_worker(memory).run(until_idle=True)
         await until(lambda: heard)
         await asyncio.sleep(0)
+    assert heard == ["SIGTERM"]
+
+
+async def test_a_signal_that_comes_while_a_worker_begins_to_listen_is_heard(memory, monkeypatch, heard):
+    await by_python(heard)
+    loop = asyncio.get_running_loop()
+    add = loop.add_signal_handler
+
+    def interrupted(number, *how):
+        add(number, *how)
+        if number == signal.SIGTERM:
+            signal.raise_signal(number)
+
+    monkeypatch.setattr(loop, "add_signal_handler", interrupted)
+    async with asyncio.timeout(PATIENCE):
+        await idle_worker(memory).run()
+        await until(lambda: heard == ["SIGTERM"])
+
+
+async def test_each_signal_is_told_once(heard):
+    await by_python(heard)
+    told = []
+    with listening(told.append):
+        for count in (1, 2):
+            signal.raise_signal(signal.SIGTERM)
+            await until(lambda count=count: len(heard) == count)
+            for _ in range(5):
+                await asyncio.sleep(0)
+    assert told == heard == ["SIGTERM"] * 2
+
+
+async def test_a_signal_that_somebody_else_has_taken_over_is_theirs_alone(heard):
+    await by_python(heard)
+    told, theirs = [], []
+    with listening(told.append):
+        signal.signal(signal.SIGTERM, lambda number, frame: theirs.append(number))
+        signal.raise_signal(signal.SIGTERM)
+        for _ in range(5):
+            await asyncio.sleep(0)
+    assert (told, heard, theirs) == ([], [], [signal.SIGTERM])
+
+
+async def test_a_worker_that_is_put_back_after_its_end_passes_signals_on(memory, heard):
+    """A web server that began after the worker and ends later puts back what it has found."""
+    await by_python(heard)
+    worker = idle_worker(memory)
+    run = asyncio.create_task(worker.run())
+    await until(lambda: worker.is_claiming)
+    found = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    worker.stop()
+    await run
+    signal.signal(signal.SIGTERM, found)
+    signal.raise_signal(signal.SIGTERM)
+    assert heard == ["SIGTERM"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_worker_that_is_put_back_after_its_end_does_not_keep_the_process_from_ending(number):
+    program = """
+import asyncio, signal, sys
+from tenure.worker.signals import listening
+
+async def main(number):
+    with listening(print):
+        found = signal.signal(number, signal.SIG_IGN)
+    signal.signal(number, found)
+    signal.raise_signal(number)
+    print("still here")
+
+with asyncio.Runner() as runner:
+    runner.get_loop().run_until_complete(main(int(sys.argv[1])))
+"""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", program, str(int(number)), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+    )
+    assert await rest(process) == ([], -number)
+
+
+def test_whoever_listened_before_goes_on_listening_when_a_loop_is_closed_with_a_worker_on_it(heard):
+    async def begin():
+        await by_python(heard)
+        ears.__enter__()
+
+    ears, loop = listening(print), asyncio.new_event_loop()
+    loop.run_until_complete(begin())
+    loop.close()
+    ears.__exit__(None, None, None)
+    signal.getsignal(signal.SIGTERM)(signal.SIGTERM, None)
     assert heard == ["SIGTERM"]
 
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
 from tenure import payload
 from tenure.batching import first_batch
-from tenure.errors import DamagedRecord
+from tenure.errors import DamagedRecord, StoreUnavailable
 from tenure.lifecycle import took_effect
 from tenure.task import Event, Task
 
@@ -66,33 +67,44 @@ class Doubts:
                 self._open.popitem(last=False)
                 self._forgotten += 1
 
-    def pieces(self) -> Iterator[list[Doubt]]:
-        """All that are open now, in the pieces in which to ask for them."""
+    async def resolve(self, store: Store, tell: Callable[[list[Task]], None]) -> None:
+        """Tell what the store shows of all that are open now. A part of it that is away holds up no other."""
         if self._forgotten:
             words = "%d changes in doubt were forgotten, because there were more than %d: if they took effect, no event tells of them"
             log.warning(words, self._forgotten, LIMIT)
             self._forgotten = 0
-        waiting = list(self._open.values())
-        while waiting:
-            number = first_batch((doubt.size for doubt in waiting), PIECE, ROOM)
-            yield waiting[:number]
-            waiting = waiting[number:]
+        parts: dict[Store, list[Doubt]] = {}
+        for doubt in self._open.values():
+            parts.setdefault(store.part_of(doubt.change), []).append(doubt)
+        looks = [self._look(part, doubts, tell) for part, doubts in parts.items()]
+        for error in await asyncio.gather(*looks, return_exceptions=True):
+            if error is not None:
+                raise error
 
-    async def resolved(self, store: Store) -> list[Task]:
-        """What the store shows of all of them."""
-        return [task for piece in self.pieces() for task in await self.shown(piece, store)]
+    async def _look(self, part: Store, doubts: list[Doubt], tell: Callable[[list[Task]], None]) -> None:
+        """Piece by piece, so that what one shows is told whatever becomes of the next."""
+        while doubts:
+            number = first_batch((doubt.size for doubt in doubts), PIECE, ROOM)
+            piece, doubts = doubts[:number], doubts[number:]
+            try:
+                stored = await _read(part, [doubt.change.id for doubt in piece])
+            except StoreUnavailable:
+                # It shows nothing yet. Those that wait for it grow old all the same.
+                piece, doubts = piece + doubts, []
+                stored = [None] * len(piece)
+            tell(self._shown(piece, stored))
 
-    async def shown(self, piece: Sequence[Doubt], store: Store) -> list[Task]:
-        """What the store shows of a piece. Nobody else is told of it. Where another change has taken the place, there is no more doubt."""
+    def _shown(self, piece: list[Doubt], stored: list[Task | None]) -> list[Task]:
+        """What has taken effect, which nobody else is told of. Where another change has taken the place, there is no more doubt."""
         found = []
         long_ago = time.monotonic() - PATIENCE
-        for doubt, stored in zip(piece, await _read(store, [doubt.change.id for doubt in piece]), strict=True):
+        for doubt, task in zip(piece, stored, strict=True):
             if self._open.get(doubt.key) is not doubt:
                 # Somebody else has asked meanwhile.
                 continue
-            if stored is not None and took_effect(doubt.change, stored):
-                found.append(doubt.whole(stored))
-            elif doubt.since > long_ago and (stored is None or stored.version < doubt.change.version):
+            if task is not None and took_effect(doubt.change, task):
+                found.append(doubt.whole(task))
+            elif doubt.since > long_ago and (task is None or task.version < doubt.change.version):
                 # Behind the others, so that those which never show do not hide the rest from whoever has little time.
                 self._open.move_to_end(doubt.key)
                 continue

@@ -338,8 +338,7 @@ class Events:
 
     async def resolve(self, store: Store) -> None:
         """Tell of changes whose answers were lost, where the store shows that they took effect. Each is asked for once."""
-        for piece in self.doubts.pieces():
-            self.happened(await self.doubts.shown(piece, store))
+        await self.doubts.resolve(store, self.happened)
 
     async def _look_after_doubts(self, store: Store) -> bool | None:
         """Whether most have been resolved, so that it is worth while to look again soon; None when there is no need to."""

@@ -7,7 +7,7 @@ import contextlib
 import logging
 import threading
 from collections.abc import Callable, Collection
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
 from datetime import timedelta
 from typing import Any
 
@@ -127,7 +127,8 @@ class Heartbeat:
         if now >= self._next_note:
             await store.put_note(Note(WORKER, self._worker_id, self._describe()))
             self._next_note = now + NOTE_INTERVAL
-            if not self.announced.done():
+            # Whoever waited for it may be cancelled at this very moment, and that cancels it.
+            with contextlib.suppress(InvalidStateError):
                 self.announced.set_result(None)
 
     async def _answered(self, store: Store) -> None:

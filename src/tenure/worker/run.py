@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import contextvars
 import logging
+import math
 import os
 import random
 import socket
@@ -105,10 +106,13 @@ class Run:
         self.claiming: asyncio.Task[Claimed] | None = None
         self.hearing: asyncio.Future[Claimed] | None = None
         """The answer to a claim, as long as it is waited for."""
+        self.unsure = False
+        """Whether tasks may be held in our name that we have not been told of."""
         self.deadline: float | None = None
         """Until when the loop lets what was begun come to its end, once the worker is to stop."""
-        self.finishing = False
+        self.finishing = self.hurried = False
         self.hooks: set[asyncio.Task[None]] = set()
+        self.last_hooks: asyncio.Timeout | None = None
 
     # -- the life of a run
 
@@ -128,8 +132,7 @@ class Run:
             if self.events.subscribers:
                 self.events.flush()
                 await self.events.look(worker.queue)
-            self._call_hooks("shutdown")
-            await self._finish_hooks()
+            await self._call_last_hooks()
             log.info("worker %s stopped after %d tasks", worker.worker_id, self.ended)
         return self.ended
 
@@ -163,6 +166,18 @@ class Run:
         await self.shutdown.wait_for(self.hooks, LAST_WORDS)
         if self.hooks:
             log.warning("%d hooks go on although they were cancelled, and are left behind", len(self.hooks))
+            for hook in self.hooks:
+                _leave_alone(hook)
+
+    async def _call_last_hooks(self) -> None:
+        """In the task of those at the start: what one of them has entered, as a task group, nobody else can leave."""
+        try:
+            async with asyncio.timeout(LAST_WORDS if self.hurried else self._left(LAST_WORDS)) as self.last_hooks:
+                await self.worker.call_hooks("shutdown")
+        except TimeoutError:
+            log.warning("the shutdown hooks of worker %s took too long and were cancelled", self.worker.worker_id)
+        finally:
+            self.last_hooks = None
 
     async def _first_answer(self) -> datetime | None:
         """The time, from a store that may not be there yet; None if the worker was stopped before it was."""
@@ -193,7 +208,10 @@ class Run:
         self.stopping = True
         self._set_deadline()
         if now:
+            self.hurried = True
             self.shutdown.hurry()
+            if (hooks := self.last_hooks) is not None and not hooks.expired():
+                hooks.reschedule(min(hooks.when() or math.inf, self.loop.time() + LAST_WORDS))
         if self.hearing is not None:
             self.loop.call_later(LAST_WORDS, self.hearing.cancel)
         self.changed.set()
@@ -227,6 +245,8 @@ class Run:
         """Give back what has not started, let the rest finish within the grace, then cancel and release it."""
         self.finishing = True
         self._give_back("its worker was shut down")
+        if self.unsure and (self.claiming is None or self.claiming.done()):
+            await self._give_back_last()
         for attempt in await self.shutdown.finish(self._left(0)):
             self._leave_behind(attempt, released("its worker was shut down"), "the task is given back")
         await self.settler.drain(self._left(LAST_WORDS))
@@ -237,9 +257,7 @@ class Run:
         log.warning(words, attempt.task.id, what, extra=about(attempt.task))
         self.running.discard(attempt)
         if attempt.running is not None:
-            # As asyncio documents it for tasks of other kinds: whoever ends the loop need not wait for it, nor tell of it once more.
-            asyncio._unregister_task(attempt.running)  # noqa: SLF001
-            attempt.running._log_destroy_pending = False  # type: ignore[attr-defined]  # noqa: SLF001
+            _leave_alone(attempt.running)
         self.settler.put(attempt, rule)
 
     def _time_out(self, attempt: Attempt) -> None:
@@ -256,7 +274,6 @@ class Run:
 
     async def _claim_until_stopped(self) -> None:
         backoff = Backoff("claim tasks", self.outage)
-        unsure = False
         while not self.stopping:
             count = self._room()
             if count <= 0:
@@ -268,14 +285,14 @@ class Run:
             # What ends while a claim is on its way may let another task go that the claim has not seen.
             idle = not self.held
             try:
-                if backoff.failing or unsure:
+                if self.unsure:
                     await self._give_back_unknown()
+                    continue
                 claimed = await self._seen_through(self._claim(count))
             except StoreUnavailable as error:
                 await self._sleep(backoff.wait(error))
                 continue
             backoff.reset()
-            unsure = claimed.unsure
             if 0 < len(claimed.tasks) < count:
                 # No more wait: those that were taken begin before the store is asked again.
                 await asyncio.sleep(0)
@@ -285,13 +302,10 @@ class Run:
                         return
                     continue
                 await self._nap(mark, claimed.next_due)
-        if backoff.failing:
-            with contextlib.suppress(StoreUnavailable):
-                await self._give_back_unknown()
 
     async def _claim(self, count: int) -> Claimed:
         """Claim up to so many, and begin with them."""
-        sent = surroundings.monotonic()
+        self.unsure, sent = True, surroundings.monotonic()
         claimed = await self.store.claim(_counted(self.want, count))
         lost: list[Task] = []
         if claimed.tasks:
@@ -300,6 +314,7 @@ class Run:
             if took > self.worker.lease.total_seconds() / 3:
                 sent, lost = await self._renew_late(claimed, sent, took)
         self._take(claimed, sent)
+        self.unsure = claimed.unsure
         for task in lost:
             self.held[task.id].interrupt(Stop.Lost)
         if self.finishing:
@@ -315,8 +330,6 @@ class Run:
         # A loop that ends cancels all its tasks at once, as it were this one's business, too; it still waits for us.
         asyncio._unregister_task(claiming)  # noqa: SLF001
         self.hearing = hearing = asyncio.shield(claiming)
-        if self.stopping:
-            self.loop.call_later(LAST_WORDS, hearing.cancel)
         try:
             return await hearing
         except asyncio.CancelledError:
@@ -333,6 +346,13 @@ class Run:
         """One that took too long may have been answered meanwhile: what it took is given back."""
         if self.claiming is not None:
             await asyncio.wait([self.claiming], timeout=A_MOMENT)
+            if not self.claiming.done():
+                # Whoever ends the loop from here on cancels it like any other. One that is ending already need not tell of it.
+                asyncio._register_task(self.claiming)  # noqa: SLF001
+                self.claiming._log_destroy_pending = False  # type: ignore[attr-defined]  # noqa: SLF001
+            elif self.unsure or self.claiming.cancelled():
+                # What was cut off may have taken effect only after it was looked for.
+                await self._give_back_last()
         await self.settler.drain(LAST_WORDS)
 
     def _room(self) -> int:
@@ -516,6 +536,14 @@ class Run:
             self.held[task.id] = attempt
             self.claimed += 1
             self._end_unstarted(attempt, "the answer to its claim was lost")
+        self.unsure = False
+
+    async def _give_back_last(self) -> None:
+        """The same for a worker that claims no more, and that waits for the store no longer than for one that is away."""
+        self.unsure = False
+        with contextlib.suppress(StoreError, TimeoutError):
+            async with asyncio.timeout(LAST_WORDS):
+                await self._give_back_unknown()
 
     # -- what others want to know
 
@@ -619,6 +647,12 @@ class Run:
             "lease": self.worker.lease.total_seconds(),
             "started_at": self.started_at.isoformat() if self.started_at else "",
         }
+
+
+def _leave_alone(task: asyncio.Task[Any]) -> None:
+    """As asyncio documents it for tasks of other kinds: whoever ends the loop need not wait for it, nor tell of it once more."""
+    asyncio._unregister_task(task)  # noqa: SLF001
+    task._log_destroy_pending = False  # type: ignore[attr-defined]  # noqa: SLF001
 
 
 def _tell_late_failure(claiming: asyncio.Task[Claimed]) -> None:

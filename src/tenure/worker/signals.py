@@ -16,6 +16,8 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 Listener = Callable[[str], None]
 
+_PYTHONS_FIRST = (signal.SIG_DFL, signal.default_int_handler)
+
 
 @contextlib.contextmanager
 def listening(on_signal: Listener) -> Iterator[None]:
@@ -47,6 +49,8 @@ class _Ears:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.listeners: list[Listener] = []
         self._loop = loop
+        self._closed = False
+        self._caught_so_far: set[int] = set()
         self._unheard: deque[signal.Signals] = deque()
         self._earlier = {number: signal.getsignal(number) for number in SIGNALS}
         self._alarms = {number: self._alarm(number) for number in SIGNALS}
@@ -59,7 +63,7 @@ class _Ears:
         if self._by_loop(number) is not None:
             return None
         with contextlib.suppress(NotImplementedError):
-            self._loop.add_signal_handler(number, _nothing)
+            self._loop.add_signal_handler(number, self._woken, number)
         return self._by_loop(number)
 
     def _by_loop(self, number: int) -> asyncio.Handle | None:
@@ -67,8 +71,17 @@ class _Ears:
         handlers: dict[int, asyncio.Handle] = getattr(self._loop, "_signal_handlers", {})
         return handlers.get(number)
 
-    def _caught(self, number: int, _: FrameType | None) -> None:
+    def _woken(self, number: int) -> None:
+        """The loop has seen a signal. Nobody else has if it came before `_caught` was there, and nobody has taken its place since."""
+        if number not in self._caught_so_far and signal.getsignal(number) == self._caught:
+            self._caught(number, None)
+
+    def _caught(self, number: int, frame: FrameType | None) -> None:
         """Python calls this in the middle of anything; the loop tells those who listen."""
+        if self._closed:
+            self._pass_on(number, frame)
+            return
+        self._caught_so_far.add(number)
         self._unheard.append(signal.Signals(number))
         if self._loop.is_closed():
             self.close()
@@ -86,15 +99,26 @@ class _Ears:
                 with contextlib.suppress(SystemExit, KeyboardInterrupt):
                     earlier(number, None)
 
+    def _pass_on(self, number: int, frame: FrameType | None) -> None:
+        """Somebody took the signals over for a while, and has put back what was there when a worker still listened."""
+        earlier = self._earlier[signal.Signals(number)]
+        if callable(earlier):
+            earlier(number, frame)
+        elif earlier is not signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
+
     def close(self) -> None:
         """Give the signals back to those who had them, with what nobody has heard yet."""
+        self._closed = True
         for number, earlier in self._earlier.items():
             handler = signal.getsignal(number)
             alarm = self._alarms.pop(number, None)
             if alarm is not None and self._by_loop(number) is alarm:
                 self._loop.remove_signal_handler(number)
-            # Somebody else may have taken it over meanwhile.
-            if handler == self._caught:
+            # Somebody else may have taken it over meanwhile. A loop that was closed has put there what Python begins with.
+            left_by_loop = alarm is not None and self._loop.is_closed() and handler in _PYTHONS_FIRST
+            if handler == self._caught or left_by_loop:
                 handler = signal.SIG_DFL if earlier is None else earlier
             if handler is not None:
                 signal.signal(number, handler)
@@ -108,9 +132,6 @@ class _Ears:
 
 
 _ears: WeakKeyDictionary[asyncio.AbstractEventLoop, _Ears] = WeakKeyDictionary()
-
-
-def _nothing() -> None: ...
 
 
 def _is_pythons_own(handler: Any) -> bool:
