@@ -269,7 +269,8 @@ async def test_what_was_not_sampled_at_the_submit_is_not_sampled_later(queue, ex
     queue.observe(Tracing(off))
     task = await queue.submit("seen")
     assert int(task.headers["traceparent"][-1], 16) % 2 == 0
-    queue.events.subscribers = queue.events.attempt_watchers = (Tracing(provider),)
+    queue.events.subscribers = ()
+    queue.observe(Tracing(provider))
     worker, seen = Worker(queue), []
 
     @worker.task("seen")

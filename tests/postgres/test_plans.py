@@ -36,7 +36,7 @@ PLANS = {
     "count_late": (f"'{NOW}', '{NOW}', 10", {"tasks_deadlines"}),
     "prunable": (f"'completed', '{NOW}', 10", {"ended_by_end"}),
     "ended_versions": ("'{a}', '{1}'", {"ended_id_key"}),
-    "delete_ended": ("'{1}', '{t}', '{1}'", {"ended_pkey", "tags_pkey"}),
+    "delete_ended": ("'{a}', '{t}', '{1}'", {"ended_id_key", "tags_pkey"}),
     "prune_reservations": (f"'{NOW}', 10", {"reservations_stale", "reservations_pkey"}),
     "prune_stones": (f"'{NOW}', 10", {"stones_forgettable", "stones_pkey"}),
     "dump_tasks": ("5, 10", {"tasks_pkey", "ended_pkey"}),
@@ -95,10 +95,45 @@ def walked(text):
 
 @pytest.mark.parametrize("name", PLANS)
 async def test_each_statement_finds_its_tasks_through_an_index(db, name):
+    await found_through_indexes(db, name)
+
+
+@pytest.fixture
+async def forgotten(empty_postgres, postgres_admin, postgres_url):
+    """A connection to a store that was full, is empty, and is known to be by the server: it will be so again before the next look."""
+    empty_postgres()
+    fill(postgres_admin, ended=5000, scheduled=5000, stuck=5000, running=5000)
+    for table in ("tasks", "ended", "tags", "turns"):
+        postgres_admin.execute(f"DELETE FROM tenure.{table}")
+        postgres_admin.execute(f"ANALYZE tenure.{table}")
+    async with connect(postgres_url) as queue, queue.store._connections.lend() as connection:
+        yield connection
+    empty_postgres()
+    postgres_admin.execute("VACUUM ANALYZE")
+
+
+@pytest.mark.parametrize("name", PLANS)
+async def test_no_statement_counts_on_tables_to_be_as_small_as_they_were(forgotten, name):
+    await found_through_indexes(forgotten, name)
+
+
+async def test_no_step_of_a_turn_counts_on_it(forgotten):
+    steps = [step for step in statements("give_turns").split(";") if "tenure.tasks" in step]
+    for step in steps:
+        text = "\n".join(row[0] for row in await forgotten.fetch(f"EXPLAIN {step}"))
+        assert not walked(text), text
+        assert_led(text)
+
+
+async def found_through_indexes(db, name):
     values, expected = PLANS[name]
     text = await plan(db, statements(name), values)
     assert indexes(text) == expected, text
     assert not walked(text), text
+    assert_led(text)
+
+
+def assert_led(text):
     for scan, next_line in zip(text.split("\n"), text.split("\n")[1:], strict=False):
         if re.search(r"Scan using \w+ on (tasks|ended)", scan):
             assert "Index Cond" in next_line, f"an index is read from end to end:\n{text}"

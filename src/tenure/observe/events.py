@@ -230,7 +230,7 @@ class Events:
     def __init__(self) -> None:
         self.subscribers: tuple[Subscriber, ...] = ()
         self.listeners: tuple[Subscriber, ...] = ()
-        self.attempt_watchers: tuple[Subscriber, ...] = ()
+        self.attempt_watchers: tuple[Callable[[Execution], OnEnd | None], ...] = ()
         self.submit_watchers: tuple[Subscriber, ...] = ()
         self.store_watchers: tuple[Subscriber, ...] = ()
         self.doubts = Doubts()
@@ -242,7 +242,7 @@ class Events:
         """From now on, tell this one too."""
         self.subscribers += (subscriber,)
         self.listeners = self.that_override("happened")
-        self.attempt_watchers = self.that_override("attempt_begins")
+        self.attempt_watchers = tuple(each.attempt_begins for each in self.that_override("attempt_begins"))
         self.submit_watchers = self.that_override("submitting")
         self.store_watchers = self.that_override("store_called")
 
@@ -273,16 +273,18 @@ class Events:
         for subscriber in self.that_override("worker_begins"):
             self.tell(subscriber.worker_begins, queues, types)
 
-    def attempt_begins(self, context: Execution) -> list[OnEnd]:
+    def attempt_begins(self, context: Execution) -> Sequence[OnEnd]:
         """Tell those who want to know that a handler is about to run, and return what is to be called at its end."""
-        ends = []
-        for watcher in self.attempt_watchers:
+        ends: list[OnEnd] | None = None
+        for begins in self.attempt_watchers:
             try:
-                if (end := watcher.attempt_begins(context)) is not None:
-                    ends.append(end)
+                end = begins(context)
             except Exception as error:
-                self.complaints.add(watcher.attempt_begins, error)
-        return ends
+                self.complaints.add(begins, error)
+                continue
+            if end is not None:
+                ends = [end] if ends is None else [*ends, end]
+        return ends or ()
 
     @contextlib.contextmanager
     def submitting(self, options: Any, types: Sequence[str]) -> Iterator[list[Task]]:

@@ -231,7 +231,7 @@ async def _delete(db: Database, statements: Statements, ended: list[tuple[int, T
     if stones:
         await set_stones(db, statements, stones, now)
     tags = [(column(tag), seq) for seq, task in ended for tag in task.tags]
-    await db.fetch(statements("delete_ended"), [seq for seq, _ in ended], *columns(tags, 2))
+    await db.fetch(statements("delete_ended"), [column(task.id) for _, task in ended], *columns(tags, 2))
     lanes = Counter((task.queue, task.type, task.status.value) for _, task in ended)
     await count(db, statements, {lane: -number for lane, number in lanes.items()})
 

@@ -1,10 +1,11 @@
 -- finish.sql: claimed tasks that complete, where the expected versions are still there: they move to tenure.ended.
 -- Their records stay as they are, and know nothing of it. A version or an end that all share may be given once.
 -- Answers with the ids that were changed, unless all were.
+-- Each id is looked up (ANY), whatever the server believes to be in the table: see decision 032.
 WITH gone AS (
     DELETE FROM tenure.tasks
     USING unnest($1::text[], $2::integer[], $3::timestamptz[], $4::bytea[]) AS new (id, expected, ended_at, output)
-    WHERE tasks.id = new.id AND tasks.version = coalesce(new.expected, ($2::integer[])[1])
+    WHERE tasks.id = ANY (ARRAY[new.id]) AND tasks.version = coalesce(new.expected, ($2::integer[])[1])
     RETURNING tasks.seq, tasks.id, tasks.queue, tasks.type, tasks.priority, tasks.created_at, tasks.ordering_key,
         tasks.version, tasks.attempts, tasks.fence, tasks.available_at, tasks.cancel_requested, tasks.record,
         tasks.worker_id, tasks.claimed_at, tasks.policy_max,

@@ -1,6 +1,7 @@
 -- insert.sql: new tasks, in this order, where their ids are not there yet; answers with the ids that were new, unless all were.
 -- A queue, type or time of submit that all of them share may be given once. Without a priority it is 0, and without a time the task is due when it is submitted.
 -- A task with an ordering key waits until its key has been given a turn. $10 and $11 are ids and tags side by side.
+-- Each id is looked up among the ended (a subquery), whatever the server believes to be there: see decision 032.
 WITH new AS (
     SELECT * FROM unnest(
         $1::text[], $2::text[], $3::text[], $4::integer[], $5::timestamptz[], $6::timestamptz[], $7::timestamptz[],
@@ -16,7 +17,7 @@ added AS (
     SELECT id, coalesce(queue, ($2::text[])[1]), coalesce(type, ($3::text[])[1]), coalesce(priority, 0),
         ordering_key IS NOT NULL, coalesce(created_at, ($5::timestamptz[])[1]),
         coalesce(available_at, created_at, ($5::timestamptz[])[1]), expires_at, ordering_key, record, 1, 'pending', 0, 0
-    FROM new WHERE NOT EXISTS (SELECT FROM tenure.ended WHERE ended.id = new.id)
+    FROM new WHERE (SELECT seq FROM tenure.ended WHERE ended.id = new.id) IS NULL
     ORDER BY place
     ON CONFLICT (id) DO NOTHING
     RETURNING seq, id, queue, type, ordering_key

@@ -1,6 +1,7 @@
 -- swap_open.sql: the next versions of open tasks that stay open, where the expected ones are still there.
 -- A task that goes on running keeps a longer lease and the progress that were renewed meanwhile, and a change that
 -- rests on the end of a lease ($3) is made only if that lease was not renewed. Answers with the ids that were changed, unless all were.
+-- Each id is looked up (ANY), whatever the server believes to be in the table: see decision 032.
 WITH changed AS (
     UPDATE tenure.tasks
     SET version = new.version, status = new.status, attempts = new.attempts, fence = new.fence,
@@ -18,7 +19,7 @@ WITH changed AS (
         id, expected, unrenewed, was, version, status, attempts, fence, available_at, expires_at, worker_id,
         lease_expires_at, claimed_at, cancel_requested, record
     )
-    WHERE tasks.id = new.id AND tasks.version = new.expected
+    WHERE tasks.id = ANY (ARRAY[new.id]) AND tasks.version = new.expected
         AND (new.unrenewed IS NULL OR new.unrenewed = tasks.lease_expires_at)
     RETURNING tasks.id, tasks.queue, tasks.type, tasks.ordering_key, tasks.status, new.was
 ),

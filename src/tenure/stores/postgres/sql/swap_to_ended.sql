@@ -1,13 +1,14 @@
 -- swap_to_ended.sql: open tasks that end, where the expected versions are still there: they move to tenure.ended.
 -- A change that rests on the end of a lease ($6, NULL when none does) is made only if that lease was not renewed.
 -- What an ending never changes is not sent. Answers with the ids that were changed, unless all were.
+-- Each id is looked up (ANY), whatever the server believes to be in the table: see decision 032.
 WITH gone AS (
     DELETE FROM tenure.tasks
     USING unnest(
         $1::text[], $2::integer[], $3::text[], $4::integer[], $5::timestamptz[], $6::timestamptz[], $7::boolean[],
         $8::bytea[]
     ) AS new (id, expected, status, attempts, ended_at, unrenewed, cancel_requested, record)
-    WHERE tasks.id = new.id AND tasks.version = new.expected
+    WHERE tasks.id = ANY (ARRAY[new.id]) AND tasks.version = new.expected
         AND (new.unrenewed IS NULL OR new.unrenewed = tasks.lease_expires_at)
     RETURNING tasks.seq, tasks.id, tasks.queue, tasks.type, tasks.priority, tasks.created_at, tasks.ordering_key,
         tasks.fence, tasks.available_at, tasks.status AS was, tasks.version + 1 AS version,
