@@ -29,10 +29,10 @@ class Answer(NamedTuple):
     next_due: datetime | None
 
 
-async def claim(
+async def take(
     db: Database, statements: Statements, want: Want, now: datetime | None, *, anyway: bool = False
-) -> Answer:
-    """Take what is due. The tasks are made by the same rule that makes them when they are read again.
+) -> Sequence[Any]:
+    """Take what is due; the rows are for `read_answer`, which needs no connection any more.
 
     When something else comes first, nothing is taken, unless it is asked for `anyway`.
     """
@@ -49,10 +49,11 @@ async def claim(
     rows = await db.fetch(statements("claim"), *words, LEVELS)
     if len(rows) == 1 and not rows[0][-1]:
         rows = await db.fetch(statements("claim"), *words, ALL_LEVELS)
-    return await _read(rows, want)
+    return rows
 
 
-async def _read(rows: Sequence[Any], want: Want) -> Answer:
+async def read_answer(rows: Sequence[Any], want: Want) -> Answer:
+    """What a claim has taken. The tasks are made by the same rule that makes them when they are read again."""
     _, _, _, now, turns, late, next_due, _ = rows[0]
     ids = [plain(row[0]) for row in rows[1:]]
     records = [row[1] for row in rows[1:]]
@@ -86,7 +87,7 @@ def _read_one_by_one(
 
 async def get_ready(db: Database, statements: Statements, want: Want) -> None:
     """Let a connection know what a worker sends all the time: it would take as long as thousands of tasks when they are there."""
-    await claim(db, statements, Want(want.worker_id, want.queues, want.types, 0, want.lease), None)
+    await take(db, statements, Want(want.worker_id, want.queues, want.types, 0, want.lease), None)
     await db.fetch(statements("finish"), (), (), (), ())
 
 

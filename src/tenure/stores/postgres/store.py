@@ -35,7 +35,7 @@ from tenure.stores.base import (
 from tenure.stores.postgres.address import Address, read_address
 from tenure.stores.postgres.borrowed import borrowed
 from tenure.stores.postgres.changing import count_overdue, forget, kinds, overdue, prune, renew, set_aside, swap
-from tenure.stores.postgres.claiming import Answer, claim, get_ready, settle_overdue
+from tenure.stores.postgres.claiming import Answer, get_ready, read_answer, settle_overdue, take
 from tenure.stores.postgres.clock import ServerClock
 from tenure.stores.postgres.connections import Connection, Connections
 from tenure.stores.postgres.finding import find
@@ -146,10 +146,11 @@ class PostgresStore(Store):
         while True:
             left = Want(want.worker_id, want.queues, want.types, want.count - len(tasks), want.lease)
             moment = self._moment()
-            answer = await self._connections.run(
-                lambda db: claim(db, self._statements, left, moment, anyway=anyway),  # noqa: B023 - called at once
+            rows = await self._connections.run(
+                lambda db: take(db, self._statements, left, moment, anyway=anyway),  # noqa: B023 - called at once
                 in_transaction=False,
             )
+            answer = await read_answer(rows, left)
             if self._clock is None:
                 self._server_clock.hear(answer.now)
             tasks += answer.tasks
