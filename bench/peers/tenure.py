@@ -24,7 +24,7 @@ class Reminder(BaseModel):
 
 
 class Peer:
-    settings = "Worker(concurrency=200); history, leases and fences on; payload validated by pydantic"
+    settings = "Worker(concurrency=200) on the loop of tenure worker; history, leases and fences on; payload validated by pydantic"
 
     def __init__(self, url):
         self._url = url
