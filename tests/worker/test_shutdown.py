@@ -526,20 +526,27 @@ async def test_a_hook_that_never_ends_is_left_behind_and_neither_the_worker_nor_
         await asyncio.wait([hooked[0]])
 
 
-@pytest.mark.parametrize("moment", ["when the grace is over", "now, before", "now, meanwhile"])
-async def test_a_hook_at_the_end_that_takes_too_long_is_cancelled(memory, monkeypatch, caplog, moment):
-    monkeypatch.setattr(run_module, "LAST_WORDS", 0.01)
-    worker, hooked = Worker(memory, grace=3600 if moment.startswith("now") else 0.01, worker_id="w1"), []
-    worker.task("job")(lambda _: None)
+def hook_that_hangs(worker):
+    """What a hook at the end has done, that goes on until it is cancelled."""
+    hooked = []
 
     @worker.on_shutdown
-    async def stuck():
+    async def hangs():
         hooked.append("begun")
         try:
             await asyncio.Event().wait()
         finally:
             hooked.append("cancelled")
 
+    return hooked
+
+
+@pytest.mark.parametrize("moment", ["when the grace is over", "now, before", "now, meanwhile"])
+async def test_a_hook_at_the_end_that_takes_too_long_is_cancelled(memory, monkeypatch, caplog, moment):
+    monkeypatch.setattr(run_module, "LAST_WORDS", 0.01)
+    worker = Worker(memory, grace=3600 if moment.startswith("now") else 0.01, worker_id="w1")
+    worker.task("job")(lambda _: None)
+    hooked = hook_that_hangs(worker)
     run = asyncio.create_task(worker.run(until_idle=True))
     if moment == "now, before":
         worker.stop(now=True)
@@ -553,16 +560,8 @@ async def test_a_hook_at_the_end_that_takes_too_long_is_cancelled(memory, monkey
 
 
 async def test_a_hook_at_the_end_does_not_outlive_a_run_that_is_cancelled(memory):
-    worker, hooked = idle_worker(memory), []
-
-    @worker.on_shutdown
-    async def last():
-        hooked.append("begun")
-        try:
-            await asyncio.Event().wait()
-        finally:
-            hooked.append("cancelled")
-
+    worker = idle_worker(memory)
+    hooked = hook_that_hangs(worker)
     run = asyncio.create_task(worker.run(until_idle=True))
     await until(lambda: hooked)
     run.cancel()

@@ -420,7 +420,8 @@ async def claimed(tasks: Sequence[Task], want: Want, now: datetime) -> list[Task
     """These tasks as the worker has them now. A thousand take milliseconds, and handlers wait on the same loop."""
     made: list[Task] = []
     for start in range(0, len(tasks), AT_ONCE):
-        await asyncio.sleep(0)
+        if start:
+            await asyncio.sleep(0)
         made += [
             lifecycle.claim(task, worker_id=want.worker_id, now=now, lease=want.lease, policy_max=want.types[task.type])
             for task in tasks[start : start + AT_ONCE]

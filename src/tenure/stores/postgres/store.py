@@ -76,7 +76,8 @@ class PostgresStore(Store):
         self._transactions = HandedOut(address, address.transactions)
         self._news = News(address, self._statements)
         self._writes = 0
-        self._ready = False
+        # Behind a pooler no statement stays on a connection.
+        self._ready = address.poll_only
 
     async def open(self) -> None:
         await migrate(self._connections, self.address)
